@@ -6,7 +6,7 @@ LINT_FILES = $(shell find include src tools tests examples bench -name '*.h' -o 
 
 .PHONY: demo test test-processors test-full bench docs lint format install package clean
 
-# Trains a network that reads digits, on the best device present, and says where its report is.
+# Trains a network that recognises digits on the best device present, and prints the path of its report.
 demo:
 	@$(SETUP) demo
 	@cmake --preset demo >/dev/null
@@ -19,8 +19,8 @@ test:
 	cmake --build --preset release
 	ctest --preset release
 
-# What computes on the CPU, as older processors compute it (VOLTA_CPU_ISA), and in a build without oneDNN. That
-# build shares nearly all of its objects with the first one through ccache.
+# Runs the tests of CPU computations with the instructions of older processors (VOLTA_CPU_ISA), and in a build
+# without oneDNN. That build shares nearly all of its objects with the first one through ccache.
 test-processors:
 	@$(SETUP) processors
 	cmake --preset release
@@ -68,7 +68,7 @@ bench:
 	  echo "== $$program"; $$program; \
 	done
 
-# The pages of docs/ as a site that can be opened as files. Their code and links are checked by the tests.
+# Builds the pages of docs/ as a site that can be opened as files. The tests check their code and links.
 docs:
 	@$(SETUP) docs
 	mkdocs build --quiet --strict --clean
@@ -80,7 +80,7 @@ lint:
 	cmake --preset lint
 	run-clang-tidy-19 -quiet -p build/lint '$(CURDIR)/(src|tools)/'
 
-# Rewrites the sources as `make lint` wants them; twice, because reflowed comments settle on the second pass.
+# Formats the sources as `make lint` requires. It runs twice, because reflowed comments settle on the second pass.
 format:
 	@$(SETUP) lint
 	clang-format-19 -i $(LINT_FILES)
@@ -92,7 +92,7 @@ install:
 	cmake --build --preset demo --target volta_installed
 	cmake --install build/release --prefix $(PREFIX)
 
-# A relocatable archive and Debian packages, in build/packages.
+# Makes a relocatable archive and Debian packages in build/packages.
 package:
 	@$(SETUP) package
 	cmake --preset demo

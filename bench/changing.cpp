@@ -1,5 +1,5 @@
-// Training steps whose sizes change: milliseconds of a size seen before, of a size that is new, and
-// of the first step.
+// Training steps with changing sizes: milliseconds of a step at a size seen before, at a new size,
+// and of the first step.
 //   volta_changing [--device cpu|cuda:0|opencl:0] [--steps N]
 // The columns "plans" and "compiled" count what was built during the steps at new sizes.
 #include <algorithm>
@@ -33,8 +33,9 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-// Sizes from `least` up to `most`, each once, in random order: the first ones are warm-up, which
-// plans each order of magnitude; then each is timed when it is new, and again at once.
+// Sizes from `least` to `most`, each once, in random order. The first ones are a warm-up that plans
+// each order of magnitude. Each of the others is timed when it is new and once more when it is
+// known.
 void measure(const std::string& what, std::int64_t least, std::int64_t most, int steps,
              Device device, const Step& step) {
   std::vector<std::int64_t> sizes;
@@ -125,7 +126,7 @@ Step transformer(Device device, int layers) {
   };
 }
 
-// Generation with keys and values that grow by one.
+// Text generation with a cache of keys and values that grows by one per step.
 Step cache(Device device) {
   constexpr std::int64_t kWidth = 64;
   const Tensor keys = rand({512, kWidth}, {.device = device});

@@ -50,7 +50,7 @@ def columns_of(runs):
 
 
 def ratio_cells(columns, own, workload):
-    """Volta's times over that of the fastest peer, one cell for each of its columns."""
+    """Volta's times divided by the fastest peer's time, one cell for each of Volta's columns."""
     peers = [results[workload]["median_ms"] for name, results in columns.items()
              if name not in own and workload in results]
     return [f"{columns[name][workload]['median_ms'] / min(peers):.2f}"
@@ -96,7 +96,7 @@ def time_and_rate(result):
 
 
 def rows_table(columns, own, cell):
-    """One line per row measured, `cell` tells of a result."""
+    """One line per measured row. `cell` formats a result."""
     limits = [name for name in own if any("limit" in r for r in columns[name].values())]
     rows = [["operation", *columns, *(f"{name}'s time / fastest peer's" for name in own),
              *(f"{name} of {own[0]}" for name in own[1:]),
@@ -123,7 +123,7 @@ def ops_table(runs):
 
 
 def sum_of(results):
-    """Of several rows, each evaluated once."""
+    """The sum of several results: the time of evaluating each row once."""
     added = {key: sum(result[key] for result in results)
              for key in ("median_ms", "operations", "launches", "library_calls")
              if all(key in result for result in results)}
@@ -136,7 +136,7 @@ def sum_of(results):
 
 
 def with_sums(columns):
-    """The columns with the sum of each group of rows after its last, where a column has them all."""
+    """The columns with the sum of each group after its last row, if a column has all rows of the group."""
     groups, order = {}, []
     for results in columns.values():
         for workload, result in results.items():
@@ -200,7 +200,7 @@ def main():
         versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
         products = {True: ", tf32 products", False: ", f32 products"}[run["tf32"]]
         if run.get("bench") in ("ops", "layers"):
-            products = ""  # each row says its own
+            products = ""  # each row states its own precision
         clock = ", processor time" if run.get("clock") == "processor" else ""
         print(f"- `{run['command']}` — {run['date']}, {run['device']}{products}{clock}, {versions}")
     failures = [(run["framework"], result) for run in runs for result in run["results"] if "error" in result]

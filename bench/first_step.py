@@ -1,4 +1,4 @@
-"""The first MLP step of a process, with every cache empty and then with what that run left behind.
+"""The first MLP step of a process, with every cache empty and then with the caches that this run left.
 
   python3 first_step.py [--program build/release/bench/volta_steps] [--device cpu|cuda:0|opencl:0]
                         [--workload mlp] [--tf32] [--json FILE]
@@ -23,7 +23,7 @@ def parse_options():
 
 
 def first_step(options, folder):
-    """One new process; its report. Volta's kernels and those of the drivers are cached in the folder."""
+    """Runs one new process and returns its report. The kernels of Volta and of the drivers are cached in the folder."""
     report = os.path.join(folder, "report.json")
     caches = {name: os.path.join(folder, name.lower())
               for name in ("VOLTA_CACHE_DIR", "CUDA_CACHE_PATH", "POCL_CACHE_DIR")}

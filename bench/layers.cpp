@@ -135,8 +135,8 @@ Row conv_row(Numbers numbers, ConvShape s, const std::string& group) {
 }
 
 // The eleven different convolutions of ResNet-18 on images of 32 x 32 without the first pooling:
-// the first layer, the blocks of 64 channels, and in each later stage those of the first block, of
-// the other blocks, and of the shortcut.
+// the first layer, the blocks of 64 channels, and in each later stage the convolutions of the first
+// block, of the other blocks, and of the shortcut.
 std::vector<Row> resnet_rows(Numbers numbers) {
   const auto row = [=](std::int64_t c_in, std::int64_t c_out, std::int64_t size,
                        std::int64_t kernel, std::int64_t stride) {
@@ -169,7 +169,7 @@ Row attention_row(bool deterministic) {
     inputs.push_back(normal(shape, device, DType::bf16));
     return inputs;
   };
-  // Two products forward and five backward, of which the causal mask leaves half.
+  // Two products forward and five backward. The causal mask halves their work.
   const DirectProduct product{.m = kBatch * kHeads * kTokens, .k = kHeadSize, .n = kTokens};
   return {.name = std::string("attention bf16 16x12x1024x64 causal") +
                   (deterministic ? ", deterministic" : ""),

@@ -1,5 +1,6 @@
-// What a process holds while it trains small networks with batches of random sizes and lengths: the
-// resident memory, the pool, and the caches of plans, kernels and libraries, every so many steps.
+// Measures the memory of a process that trains small networks with batches of random sizes and
+// lengths. Every EVERY steps it prints the resident memory, the pool, and the caches of plans,
+// kernels and libraries.
 //   memory_growth mlp|block|lstm STEPS SIZES EVERY [DEVICE]
 // SIZES is the number of different batch sizes (mlp) or lengths (block, lstm).
 #include <malloc.h>

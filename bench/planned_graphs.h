@@ -1,4 +1,4 @@
-// Graphs of any size, for measuring and testing what planning them takes: each is one evaluation
+// Graphs of any size for measuring and testing the cost of planning. Each graph is one evaluation
 // whose number of recorded nodes grows with its size.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace bench {
 
-// What holds the tensors that an evaluation reads; the evaluation itself.
+// A graph, with the tensors that its evaluation reads.
 struct PlannedGraph {
   virtual ~PlannedGraph() = default;
-  // Records the graph; what it returns is held when it is evaluated.
+  // Records the graph. The returned tensors are held while it is evaluated.
   virtual std::vector<volta::Tensor> record() = 0;
 };
 
-// One operation after the other.
+// A chain of operations.
 struct Chain : PlannedGraph {
   explicit Chain(int size) : size(size) {}
   std::vector<volta::Tensor> record() override {
@@ -31,7 +31,7 @@ struct Chain : PlannedGraph {
   volta::Tensor x = volta::rand({64}).eval();
 };
 
-// Neighbours are added until one is left.
+// A tree: neighbours are added until one value is left.
 struct Tree : PlannedGraph {
   explicit Tree(int size) {
     for (int i = 0; i < size; ++i) leaves.push_back(volta::rand({64}).eval());
@@ -50,7 +50,8 @@ struct Tree : PlannedGraph {
   std::vector<volta::Tensor> leaves;
 };
 
-// One value that many read, each for a result of its own; every second one reads another, too.
+// One value with many readers, each for a result of its own; every second one also reads another
+// value.
 struct Fan : PlannedGraph {
   explicit Fan(int size) {
     for (int i = 0; i < size; ++i) others.push_back(volta::rand({64}).eval());
@@ -65,7 +66,7 @@ struct Fan : PlannedGraph {
   std::vector<volta::Tensor> others;
 };
 
-// One value that many read in different ways: by element, along rows, along columns, as another
+// One value that is read in different ways: by element, along rows, along columns, in another
 // shape.
 struct MixedFan : PlannedGraph {
   explicit MixedFan(int size) : size(size) {}
@@ -84,7 +85,7 @@ struct MixedFan : PlannedGraph {
   volta::Tensor x = volta::rand({8, 8}).eval();
 };
 
-// Small graphs that have nothing to do with each other.
+// Small graphs that are independent of each other.
 struct Independent : PlannedGraph {
   explicit Independent(int size) {
     for (int i = 0; i < size; ++i) inputs.push_back(volta::rand({8, 8}).eval());
@@ -97,7 +98,7 @@ struct Independent : PlannedGraph {
   std::vector<volta::Tensor> inputs;
 };
 
-// A step of Adam for gradients that are there already.
+// A step of Adam with gradients that are already computed.
 struct AdamStep : PlannedGraph {
   explicit AdamStep(int size) {
     for (int i = 0; i < size; ++i) {

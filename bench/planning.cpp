@@ -1,8 +1,8 @@
-// What planning a graph of a new structure takes, by the size of the graph.
+// The cost of planning a graph of a new structure, by the size of the graph.
 //   volta_planning [--only NAME] [--most SIZE]
-// Every graph is evaluated a few times: milliseconds of this thread beyond those of an evaluation
-// that builds no plan, the kernels of an evaluation, and per value of the planner what its stages
-// looked at (plan/lower/visits.h). A size is planned once in a process.
+// Every graph is evaluated a few times. The output has the milliseconds of this thread beyond those
+// of an evaluation that builds no plan, the kernels of an evaluation, and the values visited by
+// each phase of planning (plan/lower/visits.h), per value. Each size is planned once per process.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,8 +46,8 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// Evaluates the graph a few times; those that build plans, less what one takes that builds none.
-// `launches` receives the kernels that the last evaluation ran.
+// Evaluates the graph a few times. Returns the time of evaluations that build plans minus that of
+// one that builds none. `launches` receives the number of kernels of the last evaluation.
 double planning_seconds(bench::PlannedGraph& graph, std::uint64_t& launches) {
   constexpr int kEvaluations = 5;
   double building = 0, repeated = std::numeric_limits<double>::max();

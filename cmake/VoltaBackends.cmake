@@ -1,12 +1,12 @@
-# The backends loaded at run time: modules beside libvolta, linked against it, found by name. Those of a static
-# libvolta lie in lib/volta, where a program in bin finds them, and are linked against nothing of Volta.
+# The backends loaded at run time: modules beside libvolta that are linked against it and found by name. The backends
+# of a static libvolta lie in lib/volta, where a program in bin finds them, and are not linked against Volta.
 set(volta_backend_folder lib)
 if(VOLTA_STATIC)
   set(volta_backend_folder lib/volta)
 endif()
 
-# Sets <result> to whether a backend is built: its option is ON (then what it needs must be there), or
-# AUTO and what it needs is there. Says why not.
+# Sets <result> to whether a backend is built: its option is ON (then its dependencies must be found), or
+# AUTO and its dependencies are found. Prints the reason if it is not built.
 function(volta_backend_wanted option result)
   set(missing ${ARGN})
   set(${result} FALSE PARENT_SCOPE)
@@ -58,7 +58,7 @@ if(build_opencl)
   target_link_libraries(volta_opencl PRIVATE OpenCL::OpenCL)
 endif()
 
-# Headers only: the driver, NVRTC and cuBLASLt are opened at run time.
+# Only headers are needed: the driver, NVRTC and cuBLASLt are opened at run time.
 set(missing)
 if(VOLTA_CUDA)
   find_path(VOLTA_CUDA_INCLUDE_DIR NAMES cublasLt.h
@@ -83,7 +83,7 @@ if(build_cuda)
   if(VOLTA_CUDNN_FRONTEND_INCLUDE_DIR AND VOLTA_CUDNN_INCLUDE_DIR)
     set(cudnn_sources ${PROJECT_SOURCE_DIR}/src/backend/cuda/cudnn.cpp)
     set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_DEFINITIONS VOLTA_HAS_CUDNN)
-    set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_OPTIONS -O1)  # long headers, nothing to speed up
+    set_property(SOURCE ${cudnn_sources} APPEND PROPERTY COMPILE_OPTIONS -O1)  # the headers take long to compile
     target_include_directories(volta_cuda SYSTEM PRIVATE ${VOLTA_CUDNN_FRONTEND_INCLUDE_DIR}
                                ${VOLTA_CUDNN_INCLUDE_DIR})
   else()

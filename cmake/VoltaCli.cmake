@@ -28,14 +28,14 @@ add_library(volta_cli_parts STATIC ${cli_sources})
 target_include_directories(volta_cli_parts PUBLIC ${PROJECT_SOURCE_DIR}/tools/volta)
 target_link_libraries(volta_cli_parts PUBLIC Volta::volta volta_compile volta_report fmt::fmt ${CMAKE_DL_LIBS}
                       PRIVATE volta_hardened)
-# As headers of the system: their warnings are not ours.
+# Headers of other projects are system headers, so that they cause no warnings here.
 foreach(package CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_include_directories(volta_cli_parts SYSTEM PUBLIC
     $<TARGET_PROPERTY:${package},INTERFACE_INCLUDE_DIRECTORIES>)
 endforeach()
 add_executable(volta_cli ${PROJECT_SOURCE_DIR}/tools/volta/main.cpp)
 target_link_libraries(volta_cli PRIVATE volta_cli_parts volta_hardened)
-# Beside it is lib, in the build tree as in an installation, wherever that is moved.
+# The command finds libvolta by a relative path, in the build tree and in an installation that was moved.
 file(RELATIVE_PATH bin_to_lib /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
 set_target_properties(volta_cli PROPERTIES
   OUTPUT_NAME volta

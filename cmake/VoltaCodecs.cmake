@@ -1,5 +1,5 @@
-# What the data readers decompress with. A library that is not here is replaced by a file that says so when it
-# is needed; sets codec_libraries, and takes the other files off library_sources.
+# The libraries that decode the files of data readers. A missing library is replaced by a source file that throws when
+# the library is needed. Sets codec_libraries and removes the unused files from library_sources.
 set(codec_libraries)
 function(volta_codec name package target)
   find_package(${package} QUIET)

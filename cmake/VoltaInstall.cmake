@@ -1,7 +1,7 @@
 # Installation, in components that can be installed alone (cmake --install build --component cuda):
 #   runtime  libvolta                     cuda, opencl  the backends, beside libvolta
 #   tools    the volta command            dev           headers, CMake package, pkg-config file
-# Everything is found relative to what needs it, so an installation can be moved as a whole.
+# Every file is found by a relative path, so an installation can be moved as a whole.
 if(NOT VOLTA_INSTALL)
   return()
 endif()
@@ -13,7 +13,7 @@ foreach(folder BIN LIB INCLUDE DATAROOT)
   endif()
 endforeach()
 
-# Inside another project the components have names that cannot be taken for that project's own.
+# Inside another project the components have a prefix, so that they differ from that project's components.
 set(component_prefix)
 if(NOT PROJECT_IS_TOP_LEVEL)
   set(component_prefix volta_)
@@ -26,7 +26,7 @@ set(installed_targets volta ${backend_targets})
 
 set(backend_dir ${CMAKE_INSTALL_LIBDIR})
 if(VOLTA_STATIC)
-  set(backend_dir lib/volta)  # where backend_loader.cpp looks beside a program's folder
+  set(backend_dir lib/volta)  # backend_loader.cpp searches it beside a program's folder
 endif()
 install(TARGETS volta EXPORT VoltaTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -41,7 +41,7 @@ if(TARGET volta_cli)
   list(APPEND installed_targets volta_cli)
   install(TARGETS volta_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component_prefix}tools)
 endif()
-add_custom_target(volta_installed)  # what an installation needs built, and no more
+add_custom_target(volta_installed)  # builds exactly the targets that are installed
 add_dependencies(volta_installed ${installed_targets})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Volta)
@@ -51,7 +51,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/volta DESTINATION ${CMAKE_INSTAL
 install(EXPORT VoltaTargets NAMESPACE Volta:: DESTINATION ${package_dir} COMPONENT ${component_prefix}dev)
 set(program_dir ${CMAKE_INSTALL_BINDIR})
 set(volta_dependencies)
-if(VOLTA_STATIC)  # what the shared library was linked with, a program that takes the archive is linked with
+if(VOLTA_STATIC)  # a program that links the archive also links its dependencies
   set(volta_dependencies "include(CMakeFindDependencyMacro)\n")
   set(packages Threads fmt hwy ZLIB)
   foreach(package PNG JPEG)
@@ -78,7 +78,7 @@ install(FILES ${PROJECT_BINARY_DIR}/VoltaConfig.cmake ${PROJECT_BINARY_DIR}/Volt
 file(RELATIVE_PATH pc_to_prefix /prefix/${pc_dir} /prefix)
 set(pc_libraries "-lvolta")
 if(VOLTA_STATIC)
-  # The archive as a whole, what it exports, and the libraries it was compiled with.
+  # A program links the whole archive, exports its symbols, and links the libraries it was compiled with.
   list(JOIN volta_static_exports "' '" exports)
   set(pc_libraries "-Wl,--whole-archive -lvolta -Wl,--no-whole-archive '${exports}' -lfmt -lhwy -lz")
   foreach(library PNG JPEG)
@@ -98,7 +98,7 @@ endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/volta.pc.in ${PROJECT_BINARY_DIR}/volta.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/volta.pc DESTINATION ${pc_dir} COMPONENT ${component_prefix}dev)
 
-# The licences of Volta and of what is compiled into it, with every component under the name of its package.
+# Every component installs the licences of Volta and of the code compiled into it, under the name of its package.
 set(volta_runtime_package libvolta${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # after its SONAME
 foreach(component IN LISTS volta_components)
   if(NOT component STREQUAL "runtime")

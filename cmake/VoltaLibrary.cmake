@@ -17,7 +17,7 @@ else()
 endif()
 add_library(Volta::volta ALIAS volta)
 set_target_properties(volta PROPERTIES
-  DEFINE_SYMBOL ""  # which no header asks for: a static library has the same objects
+  DEFINE_SYMBOL ""  # no header needs it, and without it a static library has the same objects
   VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # before 1.0 a minor version may break the ABI
   BUILD_WITH_INSTALL_RPATH ON
@@ -42,7 +42,7 @@ find_package(hwy REQUIRED)
 find_package(ZLIB REQUIRED)
 target_link_libraries(volta PRIVATE
   $<BUILD_INTERFACE:volta_compile> $<BUILD_INTERFACE:volta_hardened> fmt::fmt hwy::hwy ZLIB::ZLIB Threads::Threads ${codec_libraries} ${CMAKE_DL_LIBS})
-# What `volta info` tells of the build; in one file, so that the others are the same for every build.
+# `volta info` reports these options. Only one source has them, so that the others are the same for every build.
 set(build_options)
 foreach(option VOLTA_ONEDNN VOLTA_OPENMP VOLTA_OPENCL VOLTA_CUDA)
   string(APPEND build_options " ${option}=${${option}}")
@@ -50,7 +50,7 @@ endforeach()
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/system_info.cpp APPEND PROPERTY COMPILE_DEFINITIONS
   "VOLTA_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"" "VOLTA_BUILD_SANITIZE=\"${VOLTA_SANITIZE}\""
   "VOLTA_BUILD_OPTIONS=\"${build_options}\"")
-# Drawn digits are the same bytes everywhere: no products and sums in one rounding.
+# Without fused multiply-adds the drawn digits are the same bytes everywhere.
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/data/digit_renderer.cpp APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
 
 if(VOLTA_ONEDNN)
@@ -65,13 +65,13 @@ if(VOLTA_OPENMP)
 endif()
 
 if(VOLTA_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # GCC follows every variable of the vector code twice before it gives up, and takes ten minutes
-  # for what UBSan adds to it; AddressSanitizer sees the accesses.
+  # GCC's variable tracking gives up on the vector code only after a second attempt, and UBSan's checks take ten
+  # minutes to compile. AddressSanitizer still checks the accesses.
   file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/vector/simd_*.cpp)
   set_property(SOURCE ${simd_sources} APPEND PROPERTY COMPILE_OPTIONS
                -g1 -fno-var-tracking-assignments -fno-sanitize=undefined)
 endif()
-# The fuzz targets read files; sanitizing the vector code would take a compiler ten minutes a file.
+# The fuzz targets read files and need no sanitized vector code, which takes ten minutes per file to compile.
 if(VOLTA_FUZZ)
   file(GLOB simd_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/vector/simd_*.cpp)
   set_property(SOURCE ${simd_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)

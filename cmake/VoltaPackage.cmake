@@ -1,5 +1,5 @@
-# Packages, made by cpack: one relocatable archive with everything, and a Debian package for each component.
-# `make package` puts them into build/packages. There are none of a static library.
+# cpack makes one relocatable archive with everything and a Debian package for each component. `make package` puts
+# them into build/packages. A static library has no packages.
 if(NOT VOLTA_INSTALL OR NOT PROJECT_IS_TOP_LEVEL OR VOLTA_STATIC)
   return()
 endif()
@@ -37,18 +37,19 @@ mark_as_advanced(VOLTA_DPKG VOLTA_SHLIBDEPS VOLTA_FILE)
 if(VOLTA_DPKG)
   list(APPEND CPACK_GENERATOR DEB)
 endif()
-# From dpkg-dev; without these two the packages name only each other.
+# These two programs come from dpkg-dev. Without them the packages depend only on each other.
 if(VOLTA_SHLIBDEPS AND VOLTA_FILE)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # libvolta of this build
 endif()
-# What packages of programs that link libvolta depend on. CPack's own would warn of backends, which have no SONAME.
+# The shlibs file: packages of programs that link libvolta depend on it. CPack's own generator would warn of the
+# backends, which have no SONAME.
 set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 file(CONFIGURE OUTPUT shlibs CONTENT "libvolta @abi@ @volta_runtime_package@ (>= @PROJECT_VERSION@)\n" @ONLY)
 file(CONFIGURE OUTPUT triggers CONTENT "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/shlibs ${PROJECT_BINARY_DIR}/triggers)
 
-# The package of a component: its section, a line of description, more of it; DEPENDS other components.
+# Describes the package of a component: its section, a summary, a description, and other components after DEPENDS.
 function(volta_package component section summary)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "DESCRIPTION;SUGGESTS" "DEPENDS")
   string(TOUPPER ${component} upper)

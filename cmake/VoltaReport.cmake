@@ -1,4 +1,4 @@
-# volta_report: the page that a training run leaves, for the command and for its tests.
+# volta_report writes the HTML report of a training run. The command and its tests link it.
 file(GLOB report_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/volta/report/*.cpp)
 volta_united(report_sources ${PROJECT_SOURCE_DIR}/tools/volta SOURCES ${report_sources} APART ^report/results)
 add_library(volta_report STATIC EXCLUDE_FROM_ALL ${report_sources})

@@ -1,6 +1,6 @@
 # libvolta.a (BUILD_SHARED_LIBS=OFF). The backends are still loaded at run time. They take the library's symbols from
 # the program that the archive was linked into, so that there is one copy of the library's state in a process.
-# Whoever links the archive therefore gets all of it, and exports what VOLTA_API and VOLTA_BACKEND_API mark.
+# A program that links the archive therefore gets all of it, and exports what VOLTA_API and VOLTA_BACKEND_API mark.
 set(volta_static_exports
   -Wl,--export-dynamic-symbol=_ZN5volta*
   -Wl,--export-dynamic-symbol=_ZN[KRO]5volta*

@@ -1,10 +1,10 @@
-# Compiles the sources of a folder a few at a time: a generated file includes up to eight of them, so that they share
-# the time that their headers take. Lint and editors want a command for each file: VOLTA_UNITY=OFF.
+# Compiles the sources of a folder a few at a time: a generated file includes up to eight of them, so that their
+# headers are parsed once. Lint and editors need a compile command for each file: VOLTA_UNITY=OFF.
 option(VOLTA_UNITY "Compile the sources of a folder a few at a time" ON)
 
-# Sets <result> to the files to compile instead of <sources>, all below <root>. Those that match one of the regular
-# expressions after APART are compiled by themselves, because names of theirs mean something else in the files beside
-# them, or because they have compiler options of their own.
+# Sets <result> to the files to compile instead of <sources>, all below <root>. Sources that match one of the
+# regular expressions after APART are compiled alone, because their names conflict with names in neighbouring files,
+# or because they have compiler options of their own.
 function(volta_united result root)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;APART")
   if(NOT VOLTA_UNITY)
@@ -44,11 +44,11 @@ function(volta_united result root)
       list(TRANSFORM some REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE lines)
       string(CONCAT text ${lines})
       set(file ${PROJECT_BINARY_DIR}/generated/unity/${folder}_${number}.cpp)
-      file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY) # leaves a file alone that has not changed
+      file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY) # does not touch a file that has not changed
       list(APPEND files ${file})
     endforeach()
   endforeach()
-  # Anonymous namespaces of a source are as private as they were; GCC warns of them in any file that is included.
+  # GCC warns of anonymous namespaces in included files. Here they stay private, because nothing else includes these.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     set_property(SOURCE ${files} APPEND PROPERTY COMPILE_OPTIONS -Wno-subobject-linkage)
   endif()

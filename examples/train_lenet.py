@@ -45,7 +45,7 @@ def main(digits, checkpoint):
             total += loss.item()
         print(f"epoch {epoch}  loss {total / (len(labels) // 64):.4f}")
 
-    # Halves make the file half as large; the logits to compare with are those of the rounded weights.
+    # f16 weights make the file half as large. The expected logits are computed with the rounded weights.
     halves = {name: value.half() for name, value in model.state_dict().items()}
     model.load_state_dict({name: value.float() for name, value in halves.items()})
     check = data["test_images"][:8].clone()

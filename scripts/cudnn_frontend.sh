@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Brings the headers of cuDNN's frontend, which convolutions and attention on CUDA are built with, from
-# PyPI into .deps/, where there are CUDA and cuDNN to build against. Silent when there is nothing to do;
-# without them the backend is built all the same, and lowers convolutions itself.
+# Downloads the headers of cuDNN's frontend from PyPI into .deps/ if CUDA and cuDNN are installed. Convolutions
+# and attention on CUDA are built with them. The script prints nothing if there is nothing to do. Without the
+# headers the backend is still built, and compiles convolutions to its own kernels.
 set -euo pipefail
 
 version=1.32.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Proves the README on a machine that has nothing: a minimal Debian root, a clone of this repository's
-# HEAD, the prerequisite line, then both commands, with their times. Needs root and debootstrap; the
-# mirror and the proxy settings are those of this machine.
+# Follows the README on a minimal Debian system: creates a root, clones this repository's HEAD, installs the
+# prerequisites, then runs both commands and prints their times. Needs root and debootstrap. The package archive
+# and the proxy settings are those of this machine.
 #   fresh.sh [folder to build the root in; default: a temporary one, removed at the end]
 set -euo pipefail
 
@@ -13,7 +13,7 @@ if [[ $(id -u) -ne 0 ]] || ! command -v debootstrap >/dev/null; then
   echo 'fresh.sh: needs root, and: apt-get install -y debootstrap' >&2
   exit 1
 fi
-# Mounts live in a namespace of their own: none can be left behind.
+# Mounts have a namespace of their own, so that none is left behind.
 if [[ ${VOLTA_FRESH_INSIDE-} != 1 ]]; then
   VOLTA_FRESH_INSIDE=1 exec unshare --mount --propagation private "$0" "$@"
 fi
@@ -43,7 +43,7 @@ step() {
   times+="$(printf '%5d s  %s' "$took" "$1")"$'\n'
 }
 
-# Debian's archives as this machine reaches them: address and suite, a line each.
+# Debian's archives that this machine uses: one line with address and suite for each.
 archives=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
   awk '$3 == "main" && ($4 == "Debian" || $1 ~ /debian/) {print $1, $2}' | sort -u)
 mirror=$(awk -v suite="$suite" '$2 == suite {print $1; exit}' <<<"$archives")
@@ -61,7 +61,7 @@ cp /etc/resolv.conf /etc/hosts "$root/etc/"
 mount --bind /proc "$root/proc"
 mount --rbind /sys "$root/sys" # PoCL reads the processor's topology there
 mkdir -p "$root/dev/pts"
-mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" # tests of what terminals show
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" # tests of terminal output need it
 ln -sf pts/ptmx "$root/dev/ptmx"
 
 git clone --quiet --bare "$repository" "$root/srv/volta.git"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in one go: build, the test suite on cuda and on opencl, random graphs under the
-# sanitizers, the benches of steps, single operations and layers beside their peers. Results go to the folder given
-# (default bench/results). Packages that the machine lacks may lie as .deb files in the folder VOLTA_DEBS;
-# VOLTA_RANDOM_GRAPHS=first:count says which random graphs (default 0:500).
+# Runs everything that needs a GPU: the build, the test suite on cuda and on opencl, random graphs under the
+# sanitizers, and the benchmarks of steps, single operations and layers with those of the peers. Results go to the
+# given folder (default bench/results). The folder VOLTA_DEBS may have missing packages as .deb files.
+# VOLTA_RANDOM_GRAPHS=first:count selects the random graphs (default 0:500).
 #   scripts/gpu.sh [folder] [phase ...]      default: all
 #   phases: build test opencl sanitize random bench ops layers peers peerops peerlayers table
 set -uo pipefail

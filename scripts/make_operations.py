@@ -14,8 +14,8 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = "src/graph/record/elementwise.def"
-FIRST = "// Made of src/graph/record/elementwise.def by scripts/make_operations.py, up to the next mark."
-LAST = "// What scripts/make_operations.py makes ends here."
+FIRST = "// Generated from src/graph/record/elementwise.def by scripts/make_operations.py."
+LAST = "// End of the generated declarations."
 WIDTH = 100
 
 UNARY = ("numbers", "floats", "activation", "whole", "test", "truth")
@@ -23,7 +23,7 @@ PLACE = "SourceLocation place = SourceLocation::here()"
 
 
 def rows(text):
-    """The macros' names and arguments; a text is without its quotes."""
+    """Yields the name and the arguments of every macro call. Quotes of strings are removed."""
     for call in re.finditer(r"^VOLTA_(\w+)\(", text, re.MULTILINE):
         arguments, argument, depth, at = [], "", 1, call.end()
         while depth > 0:
@@ -47,7 +47,7 @@ class Function:
 
 
 def with_place(parameters):
-    """The parameters, then the place of the call, which operands know if there are no others."""
+    """The parameters and the source location of the call, unless all parameters are Operands, which have it."""
     operands = all(p.startswith("const Operand&") for p in parameters.split(", "))
     return parameters if operands else parameters + ", " + PLACE
 

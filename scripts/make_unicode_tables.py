@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/encoding/unicode_tables.inc: the code points of the Unicode classes that tokenizers tell apart.
+"""Writes src/encoding/unicode_tables.inc: the code points of the Unicode classes that tokenizers distinguish.
 
     make_unicode_tables.py > src/encoding/unicode_tables.inc
 

@@ -1,5 +1,5 @@
-"""A hook of mkdocs (mkdocs.yml): lists that follow a paragraph without a blank line, which GitHub's Markdown takes for
-lists and Python's does not."""
+"""A hook of mkdocs (mkdocs.yml): separates lists from the paragraph before them by a blank line, which
+Python's Markdown requires and GitHub's does not."""
 import re
 
 

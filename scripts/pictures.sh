@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the pictures of the documents anew: docs/pictures/report.png, of a report of a run made here, and
-# docs/pictures/train.png, of what the terminal shows meanwhile.
+# Makes the pictures of the documents: docs/pictures/report.png shows the report of a run, docs/pictures/train.png
+# shows the terminal during a training.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh pictures
@@ -11,7 +11,7 @@ trap 'rm -rf "$folder"' EXIT
 
 # photograph page.html picture.png width height
 photograph() {
-  # The same letters on every machine, whatever its system's font is.
+  # Sets a fixed font, so that the picture is the same on every machine.
   sed -i 's/ system-ui,/ Inter, system-ui,/' "$1"
   chromium --headless=new --no-sandbox --disable-gpu --hide-scrollbars \
     --user-data-dir="$folder/profile" --window-size="$3,$4" --screenshot="$2" "file://$1" 2>"$folder/log" ||
@@ -29,7 +29,7 @@ VOLTA_REPORT_EXAMPLE=$folder OMP_WAIT_POLICY=passive VOLTA_TEST_NVRTC=0 \
   build/release/bin/volta_tests --gtest_brief=1 --gtest_filter='ReportExample.*'
 photograph "$folder/example.html" docs/pictures/report.png 1200 1570
 
-# What a terminal of 124 columns shows of a run that Ctrl-C ends: of lines written over, the last state.
+# Records a run that Ctrl-C ends in a terminal of 124 columns. Of lines that are overwritten the last state is kept.
 VOLTA_DEVICE=cpu TERM=xterm-256color script -qec \
   "stty cols 124 rows 30; cd $folder; timeout --foreground -s INT 40 $PWD/build/release/bin/volta train digits-cnn --epochs 3 --seed 1 --out run" \
   "$folder/typescript" >/dev/null || true

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that a part of the project needs. Silent and offline when they are there.
+# Installs the Debian packages that a part of the project needs. Prints nothing if they are installed.
 #   setup.sh demo|test|processors|bench|lint|full|package|pictures|docs
 set -euo pipefail
 
 demo=(
   cmake g++ ninja-build
-  ccache # from the first build on: a launcher that comes later would compile everything again
+  ccache # needed from the first build on, because adding the launcher later compiles everything again
   libdnnl-dev ocl-icd-opencl-dev # Debian's oneDNN package names the OpenCL loader without requiring it
   libcli11-dev libfmt-dev libhwy-dev nlohmann-json3-dev
   libjpeg-dev libpng-dev zlib1g-dev
@@ -15,7 +15,7 @@ docs=(mkdocs python3-pygments)
 bench=(libbenchmark-dev)
 lint=(clang-format-19 clang-tidy-19 libomp-19-dev)
 full=(clang-19 libclang-rt-19-dev chromium)
-package=(dpkg-dev file) # to find out which packages the libraries come from
+package=(dpkg-dev file) # they find the packages that the libraries come from
 pictures=(chromium fonts-inter optipng pngquant)
 
 case ${1-} in
@@ -45,7 +45,7 @@ if command -v dpkg-query >/dev/null; then
 else
   missing=("${wanted[@]}")
 fi
-frontend() { # headers that the CUDA backend is built with; no page needs them
+frontend() { # headers for the CUDA backend; the documents do not need them
   if [[ $1 != docs ]]; then "$(dirname "$0")/cudnn_frontend.sh"; fi
 }
 if [[ ${#missing[@]} -eq 0 ]]; then
@@ -69,7 +69,7 @@ as_root=()
 if [[ $(id -u) -ne 0 ]]; then
   command -v sudo >/dev/null || give_up 'not root, and sudo is not here'
   as_root=(sudo)
-  if [[ ! -t 0 ]]; then as_root=(sudo -n); fi # nobody there to type a password
+  if [[ ! -t 0 ]]; then as_root=(sudo -n); fi # there is no terminal for a password
   "${as_root[@]}" true || give_up 'not root, and sudo refused'
 fi
 

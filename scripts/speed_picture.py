@@ -27,7 +27,7 @@ def cpu_steps(name):
     return (f"{folder}/steps_cpu_{name}.json", [f"{folder}/steps_torch_{name}.json", f"{folder}/steps_jax_{name}.json"])
 
 
-# Heading and short name of a section; then for each row its label, the files and the name of the workload in them.
+# The heading and the short name of a section, then its rows: label, files, and the name of the workload in them.
 SECTIONS = [
     ("Training step on an H200, tf32 products: best of 5 PyTorch variants and JAX", "training step on an H200", [
         ("XOR 2-8-1, batch 4", GPU_STEPS, "xor"),
@@ -90,7 +90,7 @@ def duration(milliseconds):
 
 
 def draw():
-    left, unit, right = 320, 230, 1000  # where bars begin, the length of a ratio of 1, the width of the picture
+    left, unit, right = 320, 230, 1000  # start of the bars, length of a ratio of 1, width of the picture
     y = 34
     body = ['<text class="title" x="24" y="34">Volta’s time divided by the fastest peer’s (shorter is faster)</text>']
     for heading, _, rows in SECTIONS:
@@ -139,7 +139,7 @@ def table():
 
 
 def check():
-    """What is out of date, as a sentence; empty if nothing is."""
+    """A sentence that names the file that is out of date; empty if every file is up to date."""
     if PICTURE.read_text() != draw():
         return f"{PICTURE.relative_to(ROOT)} is out of date; run scripts/speed_picture.py"
     if table() not in PAGE.read_text():

@@ -1,4 +1,4 @@
-"""What the peers' scripts share: options, the measuring of bench/measuring.h, the JSON it writes."""
+"""Code shared by the scripts of the peers: options, the measurements of bench/measuring.h and their JSON."""
 import argparse
 import datetime
 import json
@@ -18,7 +18,7 @@ clock = time.perf_counter
 
 
 def use_processor_time():
-    """For a CPU that others use too; with one thread, as bench/measuring.h."""
+    """Measures processor time with one thread, like bench/measuring.h, on a CPU that other processes use as well."""
     global clock
     clock = time.process_time
 
@@ -62,7 +62,7 @@ def measure(step, synchronize, steps=0):
 
 
 def measure_op(step, synchronize):
-    """Medians of single evaluations, back to back; warmed up as bench/rows.h does."""
+    """Medians of single evaluations, back to back, with the warm-up of bench/rows.h."""
     for _ in range(3):
         start = clock()
         steps = 0
@@ -88,7 +88,7 @@ def time_blocks(step, synchronize, blocks, block):
 
 
 class Report:
-    """Prints each result as it comes and writes them all so far: a run cut short leaves what it has."""
+    """Prints each result as it arrives and writes all results so far, so that an interrupted run keeps them."""
 
     kind = "steps"
 
@@ -132,7 +132,7 @@ class Report:
 
 
 class RowsReport(Report):
-    """The same for rows of single operations or layers."""
+    """The report of rows of single operations or layers."""
 
     def __init__(self, kind, *arguments):
         self.kind = kind

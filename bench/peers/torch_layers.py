@@ -61,7 +61,7 @@ def gpt2_rows():
 
 def conv_row(kind, batch, c_in, c_out, size, kernel, stride, group, to_input=True,
              variants=VARIANTS):
-    """Channels last, as in Volta's row."""
+    """A convolution in channels-last layout, as in Volta's row."""
     dtype = torch.bfloat16 if kind == "bf16" else torch.float32
     padding = kernel // 2
     out = (size + 2 * padding - kernel) // stride + 1

@@ -1,4 +1,4 @@
-"""What torch_ops.py and torch_layers.py share: rows, their variants, options, the run. As bench/rows.h."""
+"""Code shared by torch_ops.py and torch_layers.py: rows, their variants, options, the run. It follows bench/rows.h."""
 import argparse
 import contextlib
 import dataclasses
@@ -12,17 +12,17 @@ from torch.nn import attention
 from measuring import RowsReport, cpu_name, measure_op, use_processor_time
 
 EAGER, COMPILE = VARIANTS = ("eager", "compile")
-CUDNN_BENCHMARK = "eager, cudnn.benchmark"  # cuDNN's algorithms timed, the fastest taken
-CUDNN_ATTENTION = "eager, cuDNN attention"  # instead of the one PyTorch would choose
-ROTATED_BYTES = 256e6  # walked through before a buffer is seen again: more than any cache holds
+CUDNN_BENCHMARK = "eager, cudnn.benchmark"  # times cuDNN's algorithms and uses the fastest
+CUDNN_ATTENTION = "eager, cuDNN attention"  # instead of the kernel that PyTorch would choose
+ROTATED_BYTES = 256e6  # read before a buffer is used again: more than any cache holds
 MILLION = 1_000_000
 
 
 @dataclasses.dataclass
 class Row:
-    """`make` gives one set of inputs, `apply` the value of one; bytes and operations as in Volta's rows.
-    `backward`: the set's last input is the value's gradient, from which those of the others that
-    require one are computed too."""
+    """`make` creates one set of inputs, `apply` computes the value of a set. Bytes and operations are those of
+    Volta's rows. With `backward` the last input of a set is the gradient of the value, and the gradients of the
+    other inputs that require one are computed too."""
     name: str
     make: Callable
     apply: Callable
@@ -33,7 +33,7 @@ class Row:
     backward: bool = False
     group: str = ""
     variants: tuple = VARIANTS
-    updates: bool = False  # the value takes the place of the first input
+    updates: bool = False  # the value replaces the first input
 
 
 def normals(count, *shape):
@@ -72,7 +72,7 @@ def layer_product_row(m, k, n, transpose_a=False, transpose_b=False, kind="f32",
 
 
 def with_gradients(apply):
-    """Of sources and the value's gradient: the value, and the gradients of those that require one."""
+    """Computes the value and the gradients of the sources that require one, given the gradient of the value."""
     def evaluate(*inputs):
         *sources, g = inputs
         value = apply(*sources)
@@ -97,7 +97,7 @@ def make_step(row, variant, device):
 
     def step():
         nonlocal turn
-        results[turn] = None  # its memory is there for the new result, as in Volta
+        results[turn] = None  # frees its memory for the new result, as in Volta
         results[turn] = apply(*sets[turn])
         turn = turn + 1 if turn + 1 < count else 0
     return step
@@ -134,7 +134,7 @@ def parse_options(description):
 
 
 def run(kind, description, gpu_rows, cpu_rows):
-    """The whole of a script; `kind` is that of its JSON."""
+    """Runs a whole script. `kind` is the kind that its JSON names."""
     options = parse_options(description)
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
@@ -153,7 +153,7 @@ def run(kind, description, gpu_rows, cpu_rows):
                 continue
             try:
                 result = measure_row(row, variant, options.device, synchronize)
-            except Exception as error:  # one that cannot run here must not hide the others
+            except Exception as error:  # a row that cannot run here must not hide the others
                 report.failed(row.name, variant, error)
             else:
                 report.add(row, variant, result)

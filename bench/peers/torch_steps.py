@@ -80,7 +80,7 @@ def main():
                 result = measure(make_step(variant, model, x, y, loss), synchronize, options.steps)
                 with torch.no_grad():
                     result["loss_after"] = loss(model(x), y).item()
-            except Exception as error:  # one variant that cannot run here must not hide the others
+            except Exception as error:  # a variant that cannot run here must not hide the others
                 report.failed(workload, variant, error)
             else:
                 report.add(workload, variant, result)

@@ -23,11 +23,11 @@
 
 namespace volta {
 
-// A point in a device's work. Copies refer to the same point. An event keeps no tensors and does
-// not depend on them. Any number of threads may use it at once.
+// A point in a device's work. Copies refer to the same point. An event keeps no tensors alive and
+// does not depend on them. Several threads may use it at once.
 class VOLTA_API Event {
  public:
-  Event() noexcept = default;  // an event that is over
+  Event() noexcept = default;  // an event that has already occurred
   bool done() const noexcept;  // whether the work is finished or has failed
   void wait() const;           // throws the error, if there was one
 
@@ -66,7 +66,7 @@ VOLTA_API int current_stream() noexcept;
 
 namespace detail {
 
-// Values on their way to the host, with the owner of their memory.
+// Values that are being copied to the host, with the owner of their memory.
 class VOLTA_API ValuesOnTheWay {
  public:
   ValuesOnTheWay() noexcept = default;

@@ -9,22 +9,22 @@
 namespace volta {
 
 struct AttentionOptions {
-  Tensor mask = {};     // bool: where a query sees a key; of q's dtype: added to the scores
-  bool causal = false;  // query i sees keys 0 to i; with a mask: those it lets through
-  double dropout = 0;   // of the weights of keys, while training
+  Tensor mask = {};     // bool: true where a query sees a key; of q's dtype: added to the scores
+  bool causal = false;  // query i sees keys 0 to i, as far as the mask allows them
+  double dropout = 0;   // probability of dropping a weight of a key, while training
   bool training = true;
-  std::optional<double> scale = {};  // of the scores; 1 / sqrt(d) if none is given
-  Generator generator = {};          // that dropout draws from
+  std::optional<double> scale = {};  // factor on the scores; 1 / sqrt(d) by default
+  Generator generator = {};          // source of the dropout's random numbers
 };
 
 // ---- Attention.
-// softmax(q k^T scale + mask) v for q [batch..., heads, T, d], k [batch..., kv_heads, S, d] and
-// v [batch..., kv_heads, S, dv]: [batch..., heads, T, dv]. Axes of the batch broadcast; heads and
-// batch may be missing. Where heads are a multiple of kv_heads, neighbouring heads share keys and
-// values. The mask broadcasts to [batch..., heads, T, S]; gradients flow to one that is added. A
-// query that sees no key gives 0, and has no gradient.
-// Scores and softmax of halves are f32; the weights are rounded for their product with v.
-// The memory needed grows with T + S, not T S.
+// Returns softmax(q k^T scale + mask) v, [batch..., heads, T, dv], for q [batch..., heads, T, d], k
+// [batch..., kv_heads, S, d] and v [batch..., kv_heads, S, dv]. Batch axes broadcast; heads and
+// batch may be missing. If heads is a multiple of kv_heads, neighbouring heads share keys and
+// values. The mask broadcasts to [batch..., heads, T, S], and gradients flow to a mask that is
+// added. A query that sees no key gives 0 and gets no gradient. For f16 and bf16 the scores and the
+// softmax are computed in f32, and the weights are rounded before they are multiplied by v. The
+// memory needed grows with T + S, not with T S.
 VOLTA_API Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                               AttentionOptions options = {},
                                               SourceLocation place = SourceLocation::here());

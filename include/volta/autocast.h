@@ -13,8 +13,8 @@ namespace volta {
 //   exponentials, logarithms, powers, reciprocals (also 2 / x), softplus, tan, asin, acos, sinh,
 //     cosh, sums, products of elements, norms, softmax, logsumexp, layer_norm, group_norm,
 //     interpolate and losses convert f16 and bf16 to f32;
-//   scatter_add converts floats to the widest dtype among them (as dot, atan2, addcmul, addcdiv
-//     and concat always do);
+//   scatter_add converts floats to the widest dtype among them, as dot, atan2, addcmul, addcdiv
+//     and concat do with or without Autocast;
 //   all other operations compute in the dtype of their operands.
 // Autocast differs from PyTorch on purpose in two ways:
 //   mean, var, std and exp2 also convert f16 and bf16 to f32, because a mean may be the loss, and

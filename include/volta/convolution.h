@@ -18,7 +18,7 @@ struct Extent2 {
 
 struct Conv1dOptions {
   std::int64_t stride = 1;
-  std::int64_t padding = 0;  // zeros on either side
+  std::int64_t padding = 0;  // zeros added at both ends
   std::int64_t dilation = 1;
   std::int64_t groups = 1;
 };
@@ -30,8 +30,8 @@ struct Conv2dOptions {
 };
 struct ConvTranspose1dOptions {
   std::int64_t stride = 1;
-  std::int64_t padding = 0;         // taken off either side of the result
-  std::int64_t output_padding = 0;  // added at its end
+  std::int64_t padding = 0;         // removed from both ends of the result
+  std::int64_t output_padding = 0;  // added at the end of the result
   std::int64_t groups = 1;
   std::int64_t dilation = 1;
 };
@@ -43,15 +43,16 @@ struct ConvTranspose2dOptions {
   Extent2 dilation = 1;
 };
 
-// ---- Convolutions. The leading axis n may be missing, of the result as of x.
-// x [n, in, length] with weight [out, in / groups, kernel], plus bias [out] if defined.
+// ---- Convolutions. The batch axis n may be missing from x and then is missing from the result.
+// Convolves x [n, in, length] with weight [out, in / groups, kernel] and adds bias [out] if
+// defined.
 VOLTA_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Conv1dOptions options = {}, SourceLocation place = SourceLocation::here());
-// x [n, in, height, width] with weight [out, in / groups, kernel height, kernel width].
+// Convolves x [n, in, height, width] with weight [out, in / groups, kernel height, kernel width].
 VOLTA_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         Conv2dOptions options = {}, SourceLocation place = SourceLocation::here());
 // The gradient of a convolution with respect to its input, as an operation of its own: x [n, in,
-// ...] with weight [in, out / groups, kernel...], larger by the stride.
+// ...] with weight [in, out / groups, kernel...] gives a result larger by a factor of the stride.
 VOLTA_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                                   ConvTranspose1dOptions options = {},
                                   SourceLocation place = SourceLocation::here());

@@ -31,20 +31,20 @@ VOLTA_API void reset_counters();
 
 // Memory of one device, in bytes.
 struct MemoryStats {
-  // Of its pool.
+  // The device's memory pool.
   std::uint64_t in_use = 0;    // held by tensors and plans
   std::uint64_t reserved = 0;  // allocated from the device, in use or cached
   std::uint64_t peak = 0;      // the largest in_use since reset_peak_memory
   std::uint64_t limit = 0;     // 0 if there is no limit
 
-  // What is kept outside the pool so that known steps need no preparation; bytes are estimates.
+  // Caches outside the pool, so that known steps need no preparation. Bytes are estimates.
   std::uint64_t cached_plans = 0;       // the number of plans
   std::uint64_t plan_bytes = 0;         // host memory of plans
   std::uint64_t plan_device_bytes = 0;  // device memory of plans: arguments, tables, slots
   std::uint64_t grouping_bytes = 0;     // groupings, from which plans of other sizes are built
   std::uint64_t kernel_bytes = 0;       // compiled kernels
   std::uint64_t library_bytes = 0;      // what oneDNN, cuBLASLt and cuDNN have prepared
-  std::uint64_t cache_limit = 0;        // of the host memory above, and of plan_device_bytes
+  std::uint64_t cache_limit = 0;        // limit for cache_bytes() and for plan_device_bytes
 
   // The host memory of the caches.
   std::uint64_t cache_bytes() const {

@@ -96,11 +96,11 @@ struct StepInfo {
   double seconds = 0;
   double peak_share = 0;  // fraction of the peak bandwidth or arithmetic, whichever bounds the step
 };
-// A value that the computation leaves in memory.
+// A value that remains in memory after the computation.
 struct ResultInfo {
   std::string what;    // dtype, shape, operation
   std::string place;   // source location of the operation
-  std::string memory;  // whose buffer it takes over, or why it does not
+  std::string memory;  // whose buffer it takes over, or why it takes over none
   std::string holder;  // who needs the value: handles, gradients
   std::uint64_t bytes = 0;
   int step = 0;  // the step that writes it, from 1; 0 if it is already in memory

@@ -15,33 +15,33 @@
 namespace volta {
 
 // ---- Elementwise. A number takes the tensor's dtype, or f32 beside integers if it has a fraction;
-// one that the integers of the result do not have is refused.
+// a number that the integer dtype of the result cannot represent is an error.
 
-// Made of src/graph/record/elementwise.def by scripts/make_operations.py, up to the next mark.
+// Generated from src/graph/record/elementwise.def by scripts/make_operations.py.
 
-// a + b; of bools, whether one is true.
+// a + b; for bools, whether either is true.
 VOLTA_API Tensor add(const Operand& a, const Operand& b);
 // a - b.
 VOLTA_API Tensor sub(const Operand& a, const Operand& b);
-// a times b; of bools, whether both are true.
+// a times b; for bools, whether both are true.
 VOLTA_API Tensor mul(const Operand& a, const Operand& b);
 // a divided by b; integers divide to f32.
 VOLTA_API Tensor div(const Operand& a, const Operand& b);
-// The remainder with the sign of b; also a % b. Integers keep their dtype and divide by zero to
-// zero; a number that is zero is refused.
+// The remainder with the sign of b; also written a % b. Integers keep their dtype, and division by
+// zero gives zero; dividing integers by the number zero is an error.
 VOLTA_API Tensor mod(const Operand& a, const Operand& b);
 // The remainder with the sign of a; integers as in mod.
 VOLTA_API Tensor fmod(const Operand& a, const Operand& b);
-// The quotient, rounded down; integers as in mod.
+// The quotient a / b rounded down; integers as in mod.
 VOLTA_API Tensor floor_div(const Operand& a, const Operand& b);
-// a to the power of b. Integers keep their dtype: a negative exponent gives 0 (±1 for ±1), as a
-// number it is refused.
+// a to the power of b. Integers keep their dtype: a negative exponent in a tensor gives 0 (±1 for
+// ±1), and a negative number as exponent is an error.
 VOLTA_API Tensor pow(const Operand& a, const Operand& b);
 // The angle of the point (b, a).
 VOLTA_API Tensor atan2(const Operand& a, const Operand& b);
-// The larger one, NaN if either is; a tie splits the gradient.
+// The larger of a and b; NaN if either is NaN. A tie splits the gradient.
 VOLTA_API Tensor maximum(const Operand& a, const Operand& b);
-// The smaller one, NaN if either is; a tie splits the gradient.
+// The smaller of a and b; NaN if either is NaN. A tie splits the gradient.
 VOLTA_API Tensor minimum(const Operand& a, const Operand& b);
 // Whether a is less than b. A number is compared as it is, also where the tensor's integers end
 // before it.
@@ -56,29 +56,29 @@ VOLTA_API Tensor ge(const Operand& a, const Operand& b);
 VOLTA_API Tensor eq(const Operand& a, const Operand& b);
 // Whether a differs from b; numbers as in lt.
 VOLTA_API Tensor ne(const Operand& a, const Operand& b);
-// Whether neither is zero.
+// Whether both are nonzero.
 VOLTA_API Tensor logical_and(const Operand& a, const Operand& b);
-// Whether one of them is not zero.
+// Whether at least one is nonzero.
 VOLTA_API Tensor logical_or(const Operand& a, const Operand& b);
-// Whether exactly one of them is zero.
+// Whether exactly one is nonzero.
 VOLTA_API Tensor logical_xor(const Operand& a, const Operand& b);
-// a where the condition, which is bool, is true, else b.
+// a where the bool condition is true, else b.
 VOLTA_API Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 // a b + c.
 VOLTA_API Tensor mulacc(const Operand& a, const Operand& b, const Operand& c);
-// a + weight (b - a), of floats.
+// a + weight (b - a), for floats.
 VOLTA_API Tensor lerp(const Operand& a, const Operand& b, const Operand& weight);
-// x + value a b; of integers, value is one.
+// x + value a b; for integers, value must be an integer.
 VOLTA_API Tensor addcmul(const Tensor& x, const Operand& a, const Operand& b, Scalar value = 1,
                          SourceLocation place = SourceLocation::here());
-// x + value a / b, where a and b are floats; two numbers are if x is.
+// x + value a / b for floats; if a and b are both numbers, x must be a float.
 VOLTA_API Tensor addcdiv(const Tensor& x, const Operand& a, const Operand& b, Scalar value = 1,
                          SourceLocation place = SourceLocation::here());
-// x within bounds that are numbers or tensors; {} is none. NaN stays NaN.
+// x limited to bounds that are numbers or tensors; {} means no bound. NaN stays NaN.
 VOLTA_API Tensor clamp(const Tensor& x, const std::optional<Operand>& low,
                        const std::optional<Operand>& high,
                        SourceLocation place = SourceLocation::here());
-// -x; also the operator.
+// -x; also written as the operator.
 VOLTA_API Tensor neg(const Tensor& x, SourceLocation place = SourceLocation::here());
 // The magnitude of x.
 VOLTA_API Tensor abs(const Tensor& x, SourceLocation place = SourceLocation::here());
@@ -148,7 +148,7 @@ VOLTA_API Tensor isnan(const Tensor& x, SourceLocation place = SourceLocation::h
 VOLTA_API Tensor isinf(const Tensor& x, SourceLocation place = SourceLocation::here());
 // x where it is positive, else 0; NaN stays NaN.
 VOLTA_API Tensor relu(const Tensor& x, SourceLocation place = SourceLocation::here());
-// x times the normal distribution function of x, exact (erf).
+// x times the standard normal distribution function of x, computed exactly (erf).
 VOLTA_API Tensor gelu(const Tensor& x, SourceLocation place = SourceLocation::here());
 // The same, or its approximation by tanh.
 VOLTA_API Tensor gelu(const Tensor& x, GeluOptions options,
@@ -168,22 +168,23 @@ VOLTA_API Tensor softplus(const Tensor& x, double beta = 1, double threshold = 2
                           SourceLocation place = SourceLocation::here());
 // x times the tanh of its softplus.
 VOLTA_API Tensor mish(const Tensor& x, SourceLocation place = SourceLocation::here());
-// x times a sigmoid of straight lines, from -3 to 3.
+// x times (x + 3) / 6 clamped to [0, 1].
 VOLTA_API Tensor hardswish(const Tensor& x, SourceLocation place = SourceLocation::here());
 // Whether x is zero.
 VOLTA_API Tensor logical_not(const Tensor& x, SourceLocation place = SourceLocation::here());
 
-// What scripts/make_operations.py makes ends here.
+// End of the generated declarations.
 
-// ---- Movement (what has one operand is a method of Tensor as well).
-// Elements before and after each axis, first axis first; a negative amount takes elements off.
+// ---- Movement. Operations with one tensor are methods of Tensor as well.
+// Adds elements before and after each axis, first axis first; a negative amount removes elements.
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
                      std::span<const std::int64_t> after, Scalar value = 0,
                      SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor pad(const Tensor& x, std::span<const std::int64_t> before,
                      std::span<const std::int64_t> after, PadOptions options,
                      SourceLocation place = SourceLocation::here());
-// One after the other along an axis; dtypes promote. A tensor [0] fits any others and adds nothing.
+// Puts the tensors one after the other along an axis; dtypes promote. A tensor [0] fits all others
+// and adds nothing.
 VOLTA_API Tensor concat(std::span<const Tensor> tensors, std::int64_t axis = 0,
                         SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor concat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
@@ -192,7 +193,7 @@ VOLTA_API Tensor cat(std::span<const Tensor> tensors, std::int64_t axis = 0,
                      SourceLocation place = SourceLocation::here());  // concat
 VOLTA_API Tensor cat(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
                      SourceLocation place = SourceLocation::here());
-// Along a new axis.
+// Puts the tensors one after the other along a new axis.
 VOLTA_API Tensor stack(std::span<const Tensor> tensors, std::int64_t axis = 0,
                        SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor stack(std::initializer_list<Tensor> tensors, std::int64_t axis = 0,
@@ -224,21 +225,22 @@ VOLTA_API std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int
 VOLTA_API std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis = 0,
                                     SourceLocation place = SourceLocation::here());
 
-// ---- Reductions, over all axes, one or several; of a scalar, 0 and -1 are axes as well.
-// Integers add and multiply up in i64 and have no mean. Of no elements: 0, NaN and 1.
+// ---- Reductions, over all axes, one or several. Scalars also accept the axes 0 and -1.
+// Integers are summed and multiplied in i64 and have no mean. The sum of no elements is 0, their
+// mean NaN, their product 1.
 VOLTA_API Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                       SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                       SourceLocation place = SourceLocation::here());
-// NaN if one is. The gradient goes to the first of equal elements along one axis; over several or
-// all axes they share it.
+// NaN if any element is NaN. Along one axis the gradient goes to the first of equal elements; over
+// several or all axes it is divided among them.
 VOLTA_API Tensor max(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor min(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      SourceLocation place = SourceLocation::here());
-// Whether some element, or every one, is not zero.
+// Whether any (or every) element is not zero.
 VOLTA_API Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                      SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
@@ -248,14 +250,15 @@ VOLTA_API Tensor var(const Tensor& x, const Axes& axes = {}, VarOptions options 
                      SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor std(const Tensor& x, const Axes& axes = {}, VarOptions options = {},
                      SourceLocation place = SourceLocation::here());
-// (sum |x|^p)^(1/p); p may be infinite (the largest |x|), -infinite (the smallest) or 0 (how many
-// are not zero).
+// (sum |x|^p)^(1/p). p may be infinite (the largest |x|), -infinite (the smallest |x|) or 0 (the
+// number of elements that are not zero).
 VOLTA_API Tensor norm(const Tensor& x, double p = 2, const Axes& axes = {}, bool keepdim = false,
                       SourceLocation place = SourceLocation::here());
-// log of the sum of exponentials, which do not overflow.
+// log(sum(exp(x))), without overflow.
 VOLTA_API Tensor logsumexp(const Tensor& x, const Axes& axes = {}, bool keepdim = false,
                            SourceLocation place = SourceLocation::here());
-// The position of the first largest (smallest) element, i64; NaN is larger and smaller than all.
+// The position of the first largest (smallest) element, as i64. NaN counts as the largest
+// (smallest).
 VOLTA_API Tensor argmax(const Tensor& x, std::optional<std::int64_t> axis = {},
                         bool keepdim = false, SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor argmin(const Tensor& x, std::optional<std::int64_t> axis = {},
@@ -265,12 +268,12 @@ VOLTA_API Tensor softmax(const Tensor& x, std::int64_t axis,
                          SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor log_softmax(const Tensor& x, std::int64_t axis,
                              SourceLocation place = SourceLocation::here());
-// Running sum along an axis; integers add up in i64.
+// The running sum along an axis; integers are summed in i64.
 VOLTA_API Tensor cumsum(const Tensor& x, std::int64_t axis,
                         SourceLocation place = SourceLocation::here());
 
 // ---- Products.
-// Vectors, matrices, batches with broadcasting, as torch.matmul.
+// Multiplies vectors, matrices and batches of matrices with broadcasting, as torch.matmul does.
 VOLTA_API Tensor matmul(const Tensor& a, const Tensor& b,
                         SourceLocation place = SourceLocation::here());
 
@@ -280,72 +283,75 @@ VOLTA_API Tensor dot(const Tensor& a, const Tensor& b,
                      SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor outer(const Tensor& a, const Tensor& b,
                        SourceLocation place = SourceLocation::here());
-// Einstein summation as torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels
+// Einstein summation as in torch.einsum: "bhqd,bhkd->bhqk", with "..." and repeated labels
 // (diagonals). Operands are contracted pairwise from the left.
 VOLTA_API Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands,
                         SourceLocation place = SourceLocation::here());
-// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out]. With a
-// weight [in] and a bias without axes the result is [...].
+// x [..., in] times weight [out, in] transposed, plus bias [out] if defined; gives [..., out]. With
+// a weight [in] and a bias of rank 0 the result is [...].
 VOLTA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         SourceLocation place = SourceLocation::here());
 
-// ---- Indexing; x[i], ranges and assignment are in indexing.h. An index out of range is clamped,
-// and looking at a value that depends on it throws IndexError; negative ones are out of range here,
-// except in take_along_axis. A tensor without axes has one of one element.
-// weight[ids]: rows of weight [n, d] for ids of any shape -> [..., d].
+// ---- Indexing. Numbers, ranges and assignment (x[i]) are in indexing.h. An index out of range is
+// clamped, and reading a value that depends on it throws IndexError. Negative indices are out of
+// range here, except in take_along_axis. A tensor of rank 0 counts as one of a single element.
+// weight[ids]: the rows of weight [n, d] for ids of any shape, as [..., d].
 VOLTA_API Tensor embedding(const Tensor& weight, const Tensor& ids,
                            SourceLocation place = SourceLocation::here());
-// The parts of x along the axis that index [k] names.
+// The slices of x along the axis at the positions in index [k].
 VOLTA_API Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index,
                               SourceLocation place = SourceLocation::here());
-// x with the parts of source added along the axis at index [k]; a place may be named often.
+// x with the slices of source added along the axis at the positions in index [k]; positions may
+// repeat.
 VOLTA_API Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& index,
                            const Tensor& source, SourceLocation place = SourceLocation::here());
-// Elements of x along the axis, in the shape of index, which has x's rank and in the other axes at
-// most its sizes, or no elements.
+// Elements of x at the indices along the axis, in the shape of index. index has the rank of x and
+// is no larger than x in the other axes, or has no elements.
 VOLTA_API Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index,
                         SourceLocation place = SourceLocation::here());
-// Elements of x along the axis: in the other axes x and index broadcast, and negative indices count
-// from the end. PyTorch's take_along_dim.
+// Elements of x at the indices along the axis. In the other axes x and index broadcast; negative
+// indices count from the end. This is PyTorch's take_along_dim.
 VOLTA_API Tensor take_along_axis(const Tensor& x, const Tensor& index, std::int64_t axis,
                                  SourceLocation place = SourceLocation::here());
-// x with elements of source, or a number, written where gather would read. Of several written to
-// one place the last in the order of index stays, on every device; only it gets the gradient.
+// x with elements of source, or a number, written where gather would read. If several are written
+// to one position, the last in the order of index stays, on every device, and only it gets the
+// gradient.
 VOLTA_API Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& index,
                          const Operand& source);
 // x with elements of source added where gather would read, in the order of index.
 VOLTA_API Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index,
                              const Tensor& source, SourceLocation place = SourceLocation::here());
-// x with a number, or a tensor of one element, where mask is true; both broadcast.
+// x with a number, or a tensor of one element, where mask is true; x and mask broadcast.
 VOLTA_API Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value);
-// Results whose size depends on values are evaluated at the call, unless the size is given: what is
-// too much is left out, what is missing is `fill`.
+// Results whose size depends on values are evaluated at the call, unless the size is given. Then
+// elements beyond the size are dropped, and missing ones are `fill`.
 struct FixedSize {
   std::int64_t size;
   Scalar fill = 0;
 };
-// The elements of x where mask is true, [n]; both broadcast.
+// The elements of x where mask is true, as [n]; x and mask broadcast.
 VOLTA_API Tensor masked_select(const Tensor& x, const Tensor& mask,
                                SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor masked_select(const Tensor& x, const Tensor& mask, FixedSize options,
                                SourceLocation place = SourceLocation::here());
-// The indices of elements that are not 0, in order: [n, rank], i64.
+// The indices of elements that are not 0, in order, as i64 [n, rank].
 VOLTA_API Tensor nonzero(const Tensor& x, SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor nonzero(const Tensor& x, FixedSize options,
                          SourceLocation place = SourceLocation::here());
-// 1 at each index, 0 elsewhere, along a new last axis (i64). Classes -1: evaluates the largest.
+// 1 at each index and 0 elsewhere, along a new last axis, as i64. With -1 classes the largest index
+// is evaluated to find their number.
 VOLTA_API Tensor one_hot(const Tensor& index, std::int64_t classes = -1,
                          SourceLocation place = SourceLocation::here());
-// Matrices with what is above (below) a diagonal set to 0; those right of the main one are
-// positive.
+// Matrices with the elements above (below) a diagonal set to 0. Diagonals right of the main one
+// have positive numbers.
 VOLTA_API Tensor tril(const Tensor& x, std::int64_t diagonal = 0,
                       SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor triu(const Tensor& x, std::int64_t diagonal = 0,
                       SourceLocation place = SourceLocation::here());
 
-// ---- Order. Equal elements keep theirs; NaN is greater than everything.
+// ---- Order. Sorting is stable, and NaN is greater than everything.
 struct Sorted {
-  Tensor values, indices;  // indices: i64, along the axis
+  Tensor values, indices;  // indices: i64 positions along the axis
 };
 struct SortOptions {
   bool descending = false;
@@ -362,7 +368,7 @@ VOLTA_API Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis = -1,
                       TopKOptions options = {}, SourceLocation place = SourceLocation::here());
 
 // ---- Normalisation and regularisation.
-// Over the last axes, as many as `normalized` has; weight and bias may be undefined.
+// Normalises the last axes, as many as `normalized` has; weight and bias may be undefined.
 VOLTA_API Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight = {},
                             const Tensor& bias = {}, double eps = 1e-5,
                             SourceLocation place = SourceLocation::here());

@@ -1,4 +1,5 @@
-// Pooling and resizing of images as PyTorch's: [n, channels, height, width], or without n.
+// Pooling and resizing of images as in PyTorch. Images are [n, channels, height, width]; n may be
+// missing.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 namespace volta {
 
 struct MaxPool2dOptions {
-  Extent2 stride = 0;   // 0: the kernel's size
-  Extent2 padding = 0;  // with -inf, at most half a window
+  Extent2 stride = 0;   // 0 stands for the kernel's size
+  Extent2 padding = 0;  // padded with -inf; at most half a window
   Extent2 dilation = 1;
-  bool ceil_mode = false;  // windows that reach beyond the end count
+  bool ceil_mode = false;  // includes windows that reach beyond the end
 };
 struct MaxPool1dOptions {
   std::int64_t stride = 0;
@@ -21,10 +22,10 @@ struct MaxPool1dOptions {
   bool ceil_mode = false;
 };
 struct AvgPool2dOptions {
-  Extent2 stride = 0;  // 0: the kernel's size
+  Extent2 stride = 0;  // 0 stands for the kernel's size
   Extent2 padding = 0;
   bool ceil_mode = false;
-  bool count_include_pad = true;  // the zeros of the padding count
+  bool count_include_pad = true;  // zeros of the padding count in the mean
 };
 struct AvgPool1dOptions {
   std::int64_t stride = 0;
@@ -42,24 +43,26 @@ struct Factor2 {
 };
 enum class InterpolateMode : std::uint8_t { nearest, bilinear };
 struct InterpolateOptions {
-  Extent2 size = 0;   // of the result; or
-  Factor2 scale = 0;  // how much larger it is
+  Extent2 size = 0;   // size of the result, or
+  Factor2 scale = 0;  // factor on the size of the image
   InterpolateMode mode = InterpolateMode::nearest;
-  bool align_corners = false;  // bilinear: the corners' centres, not their edges, coincide
+  bool align_corners = false;  // bilinear: aligns the corner pixels' centres, not their edges
 };
 
 // ---- Pooling.
 
-// The largest element of each window; its gradient goes to the first one. NaN is the largest.
+// The largest element of each window. The gradient goes to its first occurrence, and NaN counts as
+// the largest.
 VOLTA_API Tensor max_pool2d(const Tensor& x, Extent2 kernel, MaxPool2dOptions options = {},
                             SourceLocation place = SourceLocation::here());
 // The mean of each window.
 VOLTA_API Tensor avg_pool2d(const Tensor& x, Extent2 kernel, AvgPool2dOptions options = {},
                             SourceLocation place = SourceLocation::here());
-// Means of windows so chosen that there are `size` of them; they overlap where it does not divide.
+// Means of windows that are chosen so that there are `size` of them; they overlap if the sizes do
+// not divide.
 VOLTA_API Tensor adaptive_avg_pool2d(const Tensor& x, Extent2 size,
                                      SourceLocation place = SourceLocation::here());
-// The same of [n, channels, length].
+// Pools x [n, channels, length] in one direction.
 VOLTA_API Tensor max_pool1d(const Tensor& x, std::int64_t kernel, MaxPool1dOptions options = {},
                             SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, AvgPool1dOptions options = {},
@@ -69,11 +72,11 @@ VOLTA_API Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t size,
 
 // ---- Resizing.
 
-// To a size, or by a factor.
+// Resizes images to a size or by a factor.
 VOLTA_API Tensor interpolate(const Tensor& x, InterpolateOptions options,
                              SourceLocation place = SourceLocation::here());
 
-// [..., c * factor^2, h, w] to [..., c, h * factor, w * factor], and back.
+// Rearranges [..., c * factor^2, h, w] to [..., c, h * factor, w * factor], and back.
 VOLTA_API Tensor pixel_shuffle(const Tensor& x, std::int64_t factor,
                                SourceLocation place = SourceLocation::here());
 VOLTA_API Tensor pixel_unshuffle(const Tensor& x, std::int64_t factor,

@@ -16,7 +16,7 @@ class SourceLocation {
   constexpr const char* file() const { return where_.file_name(); }
   constexpr std::uint32_t line() const { return where_.line(); }
 
-  // As a default argument this is the location of the call.
+  // Returns the location of the call if it is used as a default argument.
   static constexpr SourceLocation here(
       std::source_location where = std::source_location::current()) {
     return SourceLocation(where);

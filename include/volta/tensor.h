@@ -48,22 +48,22 @@ struct TensorOptions {
   std::optional<DType> dtype = std::nullopt;
   std::optional<Device> device = std::nullopt;
   bool requires_grad = false;
-  Generator generator = {};  // of random tensors
+  Generator generator = {};  // for random tensors
 };
 
 struct BackwardOptions {
-  bool retain_graph = false;  // the history may be used again
-  // The gradients have a history of their own, so that they can be differentiated; implies
-  // retain_graph. A leaf and its gradient then hold each other until zero_grad(): grad() in
-  // autograd.h does not have that.
+  bool retain_graph = false;  // keeps the history for another backward pass
+  // The gradients get a history of their own, so that they can be differentiated; implies
+  // retain_graph. A leaf and its gradient then keep each other alive until zero_grad(). grad() in
+  // autograd.h avoids this.
   bool create_graph = false;
 };
 
-// A registered hook; dropping the handle leaves it in place.
+// A registered hook. Destroying the handle does not remove the hook.
 class VOLTA_API HookHandle {
  public:
   HookHandle() = default;
-  void remove();  // it is called no more
+  void remove();  // the hook is not called any more
 
  private:
   friend class Tensor;
@@ -71,32 +71,32 @@ class VOLTA_API HookHandle {
 };
 
 struct VarOptions {
-  double correction = 1;  // the sum of squares is divided by the count less this
+  double correction = 1;  // the sum of squares is divided by the number of elements minus this
   bool keepdim = false;
 };
 
 enum class PadMode : std::uint8_t {
   constant,
-  reflect,    // mirrored at the border, which is not repeated
-  replicate,  // the border repeated
+  reflect,    // mirrored at the border, without repeating it
+  replicate,  // repeats the border
 };
 struct PadOptions {
   PadMode mode = PadMode::constant;
-  Scalar value = 0;  // of a constant border
+  Scalar value = 0;  // value of a constant border
 };
 
 struct GeluOptions {
-  bool tanh = false;  // the approximation by a hyperbolic tangent
+  bool tanh = false;  // uses the approximation by tanh
 };
 
 class VOLTA_API Tensor {
  public:
-  Tensor() noexcept = default;  // no tensor: defined() is false
+  Tensor() noexcept = default;  // undefined: defined() is false
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : variable_(other.variable_) { other.variable_ = nullptr; }
   Tensor(Selection&& selection);  // NOLINT: implicit on purpose; the value is recorded here
-  // Only names can be assigned to: what x.narrow(...) gives is no part of x. For parts see
-  // indexing.h.
+  // Assignment rebinds a name, so temporaries cannot be assigned to: x.narrow(...) is no part of x.
+  // indexing.h has assignment to parts.
   Tensor& operator=(const Tensor& other) & noexcept;
   Tensor& operator=(Tensor&& other) & noexcept {
     if (this == &other) return *this;
@@ -120,24 +120,24 @@ class VOLTA_API Tensor {
   DType dtype() const;
   Device device() const;
 
-  // Every tensor's elements lie one after the other: this tensor itself.
+  // The elements of every tensor are contiguous, so this returns the tensor itself.
   Tensor contiguous() const { return *this; }
 
-  // ---- Looking at values: computes everything this thread still holds on the device.
-  double item(SourceLocation place = SourceLocation::here()) const;  // of a one-element tensor
+  // ---- Reading values. This computes everything that the thread still holds on the device.
+  double item(SourceLocation place = SourceLocation::here()) const;  // for tensors of one element
   // Throws if T cannot hold the value exactly (floats may round to float).
   template <class T>
   T item(SourceLocation place = SourceLocation::here()) const;
   template <class T>  // T must hold every value of the dtype
   std::vector<T> to_vector(SourceLocation place = SourceLocation::here()) const;
   const Tensor& eval() const;  // computes without copying to the host
-  // The same while the program goes on: see async.h.
+  // Starts the computation and returns without waiting; see async.h.
   Event eval_async() const;
   template <class T>
   AsyncValues<T> to_vector_async(SourceLocation place = SourceLocation::here()) const;
-  // The values of a CPU tensor where they are, row by row, without a copy: valid, and unchanged,
-  // while this tensor lives and is not changed in place. T is the dtype's type exactly, or
-  // std::byte: the bytes of any dtype. Only to be read: other tensors may have their values there.
+  // The values of a CPU tensor in row-major order, without a copy. They are valid and unchanged as
+  // long as this tensor lives and is not changed in place. T is the dtype's own type, or std::byte
+  // for the bytes of any dtype. The memory is read-only because other tensors may share it.
   template <class T>
   std::span<const T> span() const;
   bool is_pending() const;  // recorded but not computed
@@ -149,9 +149,9 @@ class VOLTA_API Tensor {
   Tensor grad() const;  // undefined until backward() reached this leaf
   void set_grad(const Tensor& gradient) const;
   void zero_grad() const;    // drops the gradient
-  void retain_grad() const;  // grad() of a result: kept by backward(), as a leaf's is
-  // Called in backward() with the gradient of this tensor, when it is complete; what it returns
-  // goes on in its place (an undefined tensor, or nothing: the gradient itself).
+  void retain_grad() const;  // makes backward() keep the grad() of a result, as it does for leaves
+  // Calls the hook in backward() with the complete gradient of this tensor. The tensor that it
+  // returns replaces the gradient, unless it is undefined or the hook returns nothing.
   template <class Hook>
   HookHandle register_hook(Hook hook) const {
     if constexpr (std::is_void_v<std::invoke_result_t<Hook&, const Tensor&>>) {
@@ -163,23 +163,24 @@ class VOLTA_API Tensor {
       return add_hook(std::move(hook));
     }
   }
-  // Computes gradients of this scalar (or of the sum of this times `gradient`) into the leaves.
+  // Computes gradients of this scalar (or of the sum of this times `gradient`) and adds them to the
+  // leaves' gradients.
   void backward(BackwardOptions options = {}, SourceLocation place = SourceLocation::here()) const;
   void backward(const Tensor& gradient, BackwardOptions options = {},
                 SourceLocation place = SourceLocation::here()) const;
-  Tensor detach() const;  // the same value, without its history
+  Tensor detach() const;  // the same value without history
 
   // ---- Copies and conversions.
   Tensor to(Device device, SourceLocation place = SourceLocation::here()) const;
   Tensor to(DType dtype, SourceLocation place = SourceLocation::here()) const;
   Tensor clone(SourceLocation place = SourceLocation::here()) const;
-  // A copy of a CPU tensor in page-locked memory, from which to(gpu) copies at the full speed of
-  // the bus; without history. Without a GPU, or where its driver has no such memory (OpenCL), this
-  // tensor itself.
+  // Returns a copy of a CPU tensor in page-locked memory, from which to(gpu) copies at the full
+  // speed of the bus, without history. Without a GPU, or if its driver has no such memory (OpenCL),
+  // returns this tensor itself.
   Tensor pin_memory() const;
 
-  // ---- In place: every handle of this variable sees the new value. Results of operations,
-  // reshape() and narrow() among them, are variables of their own: writing to one does not change
+  // ---- In place. Every handle of this variable sees the new value. Results of operations,
+  // including reshape() and narrow(), are variables of their own: writing to one does not change
   // its source. A value that is overwritten gets a gradient of zero.
   Tensor& operator+=(const Operand& other) &;
   Tensor& operator-=(const Operand& other) &;
@@ -190,20 +191,20 @@ class VOLTA_API Tensor {
   Tensor& copy_(const Tensor& source,
                 SourceLocation place = SourceLocation::here()) &;  // the source broadcasts
 
-  // ---- Parts, to be read or assigned to: see indexing.h.
+  // ---- Parts, for reading and assignment. See indexing.h.
   Selection operator[](const Index& index) const;
   Selection index(std::initializer_list<Index> entries,
                   SourceLocation place = SourceLocation::here()) const;
   Selection index(std::span<const Index> entries,
                   SourceLocation place = SourceLocation::here()) const;
-  // start:stop:step along an axis, as Python means it; the step may be negative.
+  // start:stop:step along an axis, as in Python; the step may be negative.
   Selection slice(std::int64_t axis, std::optional<std::int64_t> start = {},
                   std::optional<std::int64_t> stop = {}, std::int64_t step = 1,
                   SourceLocation place = SourceLocation::here()) const;
 
-  // ---- Operations as methods; each is the free function of the same name in ops.h.
+  // ---- Operations as methods. Each one is the free function of the same name in ops.h.
 
-  // Made of src/graph/record/elementwise.def by scripts/make_operations.py, up to the next mark.
+  // Generated from src/graph/record/elementwise.def by scripts/make_operations.py.
 
   Tensor mod(const Operand& other) const;
   Tensor fmod(const Operand& other) const;
@@ -274,10 +275,10 @@ class VOLTA_API Tensor {
   Tensor hardswish(SourceLocation place = SourceLocation::here()) const;
   Tensor logical_not(SourceLocation place = SourceLocation::here()) const;
 
-  // What scripts/make_operations.py makes ends here.
+  // End of the generated declarations.
 
   Tensor reshape(const Shape& shape, SourceLocation place = SourceLocation::here()) const;
-  // One size may be -1: what is left.
+  // One size may be -1 and is then computed.
   Tensor reshape(std::initializer_list<std::int64_t> sizes,
                  SourceLocation place = SourceLocation::here()) const;
   Tensor view(const Shape& shape, SourceLocation place = SourceLocation::here()) const;  // reshape
@@ -286,7 +287,7 @@ class VOLTA_API Tensor {
 
   Tensor flatten(std::int64_t first = 0, std::int64_t last = -1,
                  SourceLocation place = SourceLocation::here()) const;
-  // One axis as several; one size may be -1.
+  // Splits one axis into several; one size may be -1 and is then computed.
   Tensor unflatten(std::int64_t axis, std::initializer_list<std::int64_t> sizes,
                    SourceLocation place = SourceLocation::here()) const;
   Tensor unflatten(std::int64_t axis, std::span<const std::int64_t> sizes,
@@ -300,21 +301,22 @@ class VOLTA_API Tensor {
                    SourceLocation place = SourceLocation::here()) const;
   Tensor t(SourceLocation place = SourceLocation::here()) const;  // transpose of a matrix
   Tensor expand(const Shape& shape, SourceLocation place = SourceLocation::here()) const;
-  // -1: the size the axis has.
+  // A size of -1 keeps the size of the axis.
   Tensor expand(std::initializer_list<std::int64_t> sizes,
                 SourceLocation place = SourceLocation::here()) const;
 
-  Tensor squeeze(SourceLocation place = SourceLocation::here()) const;  // every axis of size 1
+  // Removes all axes of size 1, or one axis if its size is 1.
+  Tensor squeeze(SourceLocation place = SourceLocation::here()) const;
   Tensor squeeze(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
   Tensor unsqueeze(std::int64_t axis, SourceLocation place = SourceLocation::here()) const;
   Tensor narrow(std::int64_t axis, std::int64_t start, std::int64_t length,
                 SourceLocation place = SourceLocation::here()) const;
-  // From first up to and without second, for each axis.
+  // Keeps, for each axis, the elements from `first` up to, but not including, `second`.
   Tensor shrink(std::initializer_list<std::pair<std::int64_t, std::int64_t>> ranges,
                 SourceLocation place = SourceLocation::here()) const;
   Tensor shrink(std::span<const std::pair<std::int64_t, std::int64_t>> ranges,
                 SourceLocation place = SourceLocation::here()) const;
-  // Every step-th element, a step for each axis; negative ones begin at the end.
+  // Takes every step-th element, with a step for each axis. A negative step begins at the end.
   Tensor stride(std::initializer_list<std::int64_t> steps,
                 SourceLocation place = SourceLocation::here()) const;
   Tensor stride(std::span<const std::int64_t> steps,
@@ -325,10 +327,11 @@ class VOLTA_API Tensor {
               SourceLocation place = SourceLocation::here()) const;
   Tensor flip(std::span<const std::int64_t> axes,
               SourceLocation place = SourceLocation::here()) const;
-  // Windows of `size` elements along an axis, `step` apart: their elements are a new last axis.
+  // Windows of `size` elements along an axis, `step` apart; their elements form a new last axis.
   Tensor unfold(std::int64_t axis, std::int64_t size, std::int64_t step,
                 SourceLocation place = SourceLocation::here()) const;
-  // What leaves an axis at one end comes in at the other; without axes: of all elements in order.
+  // Shifts elements along an axis; those that leave at one end enter at the other. Without axes,
+  // all elements are shifted in row-major order.
   Tensor roll(std::int64_t shift, SourceLocation place = SourceLocation::here()) const;
   Tensor roll(std::int64_t shift, std::int64_t axis,
               SourceLocation place = SourceLocation::here()) const;
@@ -336,34 +339,37 @@ class VOLTA_API Tensor {
               SourceLocation place = SourceLocation::here()) const;
   Tensor roll(std::initializer_list<std::int64_t> shifts, std::initializer_list<std::int64_t> axes,
               SourceLocation place = SourceLocation::here()) const;
-  // The whole tensor, so often along each axis; more counts than axes add leading ones.
+  // Repeats the whole tensor along each axis; more counts than axes add leading axes.
   Tensor repeat(std::initializer_list<std::int64_t> counts,
                 SourceLocation place = SourceLocation::here()) const;
   Tensor repeat(std::span<const std::int64_t> counts,
                 SourceLocation place = SourceLocation::here()) const;
-  // The same with any number of counts, for the last axes.
+  // Works like repeat(), but with any number of counts, which apply to the last axes.
   Tensor tile(std::initializer_list<std::int64_t> counts,
               SourceLocation place = SourceLocation::here()) const;
   Tensor tile(std::span<const std::int64_t> counts,
               SourceLocation place = SourceLocation::here()) const;
-  // Every element `count` times in a row; without an axis: of the flattened tensor.
+  // Repeats every element `count` times in a row. Without an axis, the flattened tensor is
+  // repeated.
   Tensor repeat_interleave(std::int64_t count, std::optional<std::int64_t> axis = {},
                            SourceLocation place = SourceLocation::here()) const;
-  // Elements before and after each axis, first axis first (torch's pad starts with the last).
+  // Adds elements before and after each axis, first axis first (torch's pad starts with the last
+  // axis).
   Tensor pad(std::initializer_list<std::int64_t> before, std::initializer_list<std::int64_t> after,
              PadOptions options = {}, SourceLocation place = SourceLocation::here()) const;
-  // Parts of `size` along an axis, the last one what is left; or of the sizes given.
+  // Splits into parts of `size` along an axis, where the last part may be smaller, or of given
+  // sizes.
   std::vector<Tensor> split(std::int64_t size, std::int64_t axis = 0,
                             SourceLocation place = SourceLocation::here()) const;
   std::vector<Tensor> split(std::initializer_list<std::int64_t> sizes, std::int64_t axis = 0,
                             SourceLocation place = SourceLocation::here()) const;
   std::vector<Tensor> split(std::span<const std::int64_t> sizes, std::int64_t axis = 0,
                             SourceLocation place = SourceLocation::here()) const;
-  // At most `count` parts, all but the last equally long.
+  // Splits into at most `count` parts, all but the last equally long.
   std::vector<Tensor> chunk(std::int64_t count, std::int64_t axis = 0,
                             SourceLocation place = SourceLocation::here()) const;
 
-  // Over all axes, one or several; what is reduced stays as size 1 with keepdim.
+  // Reduces all axes, one or several; with keepdim, reduced axes remain with size 1.
   Tensor sum(const Axes& axes = {}, bool keepdim = false,
              SourceLocation place = SourceLocation::here()) const;
   Tensor mean(const Axes& axes = {}, bool keepdim = false,
@@ -386,12 +392,12 @@ class VOLTA_API Tensor {
               SourceLocation place = SourceLocation::here()) const;
   Tensor logsumexp(const Axes& axes = {}, bool keepdim = false,
                    SourceLocation place = SourceLocation::here()) const;
-  // Along one axis, or of all elements in row-major order.
+  // The position along one axis, or among all elements in row-major order.
   Tensor argmax(std::optional<std::int64_t> axis = {}, bool keepdim = false,
                 SourceLocation place = SourceLocation::here()) const;
   Tensor argmin(std::optional<std::int64_t> axis = {}, bool keepdim = false,
                 SourceLocation place = SourceLocation::here()) const;
-  // Of images [n, channels, height, width]: see pooling.h.
+  // Pools images [n, channels, height, width]; see pooling.h.
   Tensor max_pool2d(Extent2 kernel, SourceLocation place = SourceLocation::here()) const;
   Tensor max_pool2d(Extent2 kernel, MaxPool2dOptions options,
                     SourceLocation place = SourceLocation::here()) const;
@@ -418,7 +424,7 @@ class VOLTA_API Tensor {
   graph::Variable* variable_ = nullptr;
 };
 
-// A tensor or a number as one side of an operator, with the place where it was written.
+// A tensor or a number as one side of an operator, with the source location of the call.
 class Operand {
  public:
   Operand(const Tensor& tensor,
@@ -446,18 +452,18 @@ VOLTA_API Tensor operator+(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator-(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator*(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator/(const Operand& a, const Operand& b);
-VOLTA_API Tensor operator%(const Operand& a, const Operand& b);  // the sign of b
+VOLTA_API Tensor operator%(const Operand& a, const Operand& b);  // has the sign of b, as in Python
 VOLTA_API Tensor operator<(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator<=(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator>(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator>=(const Operand& a, const Operand& b);
 VOLTA_API Tensor operator-(const Tensor& a);
 
-// Values as nested rows, long ones shortened; then dtype and device where not f32 on the CPU.
+// Prints values as nested rows, shortening long ones, then dtype and device unless f32 and the CPU.
 VOLTA_API std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
-// Gives the variable the value: every handle sees it. The device and dtype may change, the shape
-// may not; requires_grad and the gradient stay, no history is recorded.
+// Gives the variable a new value, which every handle sees. The device and dtype may change, but not
+// the shape. requires_grad and the gradient stay, and no history is recorded.
 VOLTA_API void assign(Tensor& variable, const Tensor& value);
 
 template <class T>

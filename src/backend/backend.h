@@ -31,7 +31,7 @@ struct Address {
 };
 
 // A device runs its work in streams. Work in one stream runs in order; streams wait for each other
-// only when told to. The first kComputeStreams streams compute, the others copy.
+// only on request. The first kComputeStreams streams compute, the others copy.
 inline constexpr std::size_t kComputeStreams = 4;
 // Read is for downloads that a caller waits for, Download for those that run in the background.
 enum class Stream : std::uint8_t { Compute = 0, Upload = kComputeStreams, Download, Read };
@@ -106,8 +106,8 @@ class VOLTA_BACKEND_API StreamEvent {
 // Whether a backend's library takes a call, and what the library needs for it.
 struct CallSupport {
   bool taken = false;
-  std::uint64_t workspace_bytes = 0;   // memory to work in
-  bool weights_channels_last = false;  // of a convolution: how its weights should lie
+  std::uint64_t workspace_bytes = 0;   // workspace memory
+  bool weights_channels_last = false;  // for convolutions, the layout of the weights
 };
 
 // The precision in which a product's elements are multiplied.
@@ -157,7 +157,8 @@ class Executable {
   // needs the device's lock.
   std::uint32_t under_way = 8;
 
-  // What this executable alone holds. A run may change it, for instance by capturing a graph.
+  // The memory that only this executable holds. A run may change it, for instance by capturing a
+  // graph.
   HeldBytes held;
 
   // Enqueues the steps and returns without waiting; on the CPU the steps have finished when it
@@ -202,7 +203,8 @@ class VOLTA_BACKEND_API Backend {
   virtual std::vector<std::string> call_forms(int /*device*/, const plan::Step& /*step*/) const {
     return {};
   }
-  // The bytes of device memory that are free now, or nothing if the driver does not tell.
+  // Returns the bytes of device memory that are free now, or nothing if the driver does not report
+  // them.
   virtual std::optional<std::uint64_t> free_memory(int /*device*/) { return std::nullopt; }
   // Gives the profiler (core/profiling.h) the records of device work that it does not have yet, and
   // waits for that work.

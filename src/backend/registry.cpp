@@ -19,7 +19,7 @@ namespace {
 
 std::atomic<WrapBackend> backend_wrapper{nullptr};
 
-// A family of devices, with everything that is known of it once it has been named.
+// A family of devices, with its backend and devices once it has been named.
 class Family {
  public:
   explicit Family(DeviceType type) : type_(type) {}

@@ -23,7 +23,7 @@ namespace plan {
 struct DeviceRuntime;  // runtime/device_runtime.h
 }
 
-// What the runtime keeps for a device besides the pool, for memory_stats. Changed under the entry's
+// The runtime's caches for a device besides the pool, for memory_stats. Changed under the entry's
 // lock, read by any thread.
 struct CachedBytes {
   std::atomic<std::uint64_t> plans{0};         // the number of plans
@@ -46,8 +46,8 @@ struct DeviceEntry {
   Streams& streams;                        // the order in which streams use memory
   PinnedCache& pinned;                     // host memory for copies
   plan::DeviceRuntime* runtime = nullptr;  // made and owned by runtime, used under the lock
-  void (*trim)(DeviceEntry&) = nullptr;    // frees what the runner keeps but does not need now
-  // Evicts plans until what is cached is within its limit; all of them if the flag is set.
+  void (*trim)(DeviceEntry&) = nullptr;    // frees what the runtime keeps but does not need now
+  // Evicts plans until the caches are within their limit; all plans if the flag is set.
   void (*evict)(DeviceEntry&, bool) = nullptr;
   CachedBytes cached = {};
 };

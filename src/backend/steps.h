@@ -1,5 +1,5 @@
-// What a plan asks a backend to do: a list of steps over buffers named by role. A backend sees only
-// this, never nodes or values.
+// The steps that a plan asks a backend to run, over buffers named by role. A backend sees only
+// these, never nodes or values.
 #pragma once
 
 #include <array>
@@ -34,7 +34,6 @@ struct Binding {
   std::uint32_t first_arg = 0;
 };
 
-// A buffer that a step writes.
 struct WrittenBuffer {
   BufferRef buffer;
   DType dtype = DType::f32;
@@ -43,7 +42,7 @@ struct WrittenBuffer {
 struct KernelStep {
   std::shared_ptr<const kernel::Program> program;
   std::vector<Binding> segments;  // one, unless program->schedule.horizontal
-  std::string label;              // the operations it was made from, for explain and profiles
+  std::string label;              // the operations that the step computes, for explain and profiles
   bool tuned = false;             // timing found this schedule faster than the default
 
   std::vector<WrittenBuffer> written() const {
@@ -262,7 +261,7 @@ struct AttentionStep {
     return buffers;
   }
 
-  // As ConvStep::numbers.
+  // See ConvStep::numbers.
   using Numbers = std::array<std::int64_t, 12>;
   Numbers numbers() const {
     return {static_cast<std::int64_t>(dtype),

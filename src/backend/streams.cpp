@@ -164,7 +164,7 @@ void Streams::end_compute(std::size_t stream) noexcept {
     if (!several() && number > events_until_) return;
     if (auto event = backend_.record_event(device_, compute_stream(stream)))
       computed_[stream].add(number, std::move(event));
-  } catch (...) {  // whoever waits for the work records an event then and gets the error
+  } catch (...) {  // a later wait for the work records an event and gets the error
   }
 }
 

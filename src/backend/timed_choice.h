@@ -14,7 +14,8 @@
 
 namespace volta {
 
-// Something that several candidates can do. The names of candidates are the same in every process.
+// The key of a choice among several candidates. The names of candidates are the same in every
+// process.
 struct ChoiceKey {
   // Hardware and library versions; timings from another machine are ignored.
   std::string machine;
@@ -27,7 +28,7 @@ struct ChoiceKey {
 // Where a known choice comes from.
 enum class CandidateSource : std::uint8_t { Process, Adopted, Disk, Shipped };
 
-// The index in `names` of the candidate remembered for the choice_key, if there is one. Returns
+// Returns the index in `names` of the candidate remembered for the key, if there is one. Returns
 // nothing under VOLTA_TUNE=off.
 VOLTA_BACKEND_API std::optional<std::size_t> remembered_candidate(
     const ChoiceKey& choice_key, std::span<const std::string> names,

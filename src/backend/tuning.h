@@ -7,7 +7,7 @@
 
 namespace volta {
 
-// Off: only defaults are used. Read: earlier timings are used too. Time: what is not known yet is
+// Off: only defaults are used. Read: earlier timings are used too. Time: unknown candidates are
 // timed.
 enum class Tuning : std::uint8_t { Off, Read, Time };
 

@@ -8,7 +8,7 @@
 
 namespace volta {
 
-// What the heap adds to an allocation.
+// The bytes that the heap adds to an allocation.
 inline constexpr std::uint64_t kHeapOverhead = 16;
 
 template <class T>

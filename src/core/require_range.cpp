@@ -1,4 +1,4 @@
-// Ranges of integers, and the one message for all of them.
+// The range check for integers, with its message.
 #include "volta/detail/require_range.h"
 
 #include <fmt/format.h>

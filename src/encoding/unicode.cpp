@@ -1,4 +1,4 @@
-// Finding code points in the tables of classes.
+// Looks up code points in the tables of character classes.
 #include "encoding/unicode.h"
 
 #include <algorithm>

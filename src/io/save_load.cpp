@@ -208,7 +208,7 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
   }
 }
 
-// Loads a file of either format, which its content tells.
+// Loads a file of either format; the content decides which one it is.
 void load_one(const std::string& path, const LoadOptions& options, StateDict& state) {
   auto file = std::make_shared<const platform::MappedFile>(path);
   if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, options, state);

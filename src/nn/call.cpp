@@ -1,4 +1,5 @@
-// Calls of modules: whose place is told of what they record, and which of them threw.
+// Calls of modules: the source location reported for their operations, and the module that threw an
+// error.
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,7 +13,7 @@
 namespace volta::nn {
 
 struct Module::Call::Calls {
-  // A module that an error left, and how many calls were around it.
+  // A module that an error has left, and the number of calls around it.
   struct Left {
     std::shared_ptr<State> state;  // kept alive, so that no new module reuses its address
     std::string kind;
@@ -38,12 +39,12 @@ Module::Call::~Call() { Calls::here().open.pop_back(); }
 void Module::Call::failed(Error& error) const {
   auto& [open, left] = Calls::here();
   const int depth = static_cast<int>(open.size()) - 1;
-  if (depth == 0) return add_path(error);  // the outermost tells
-  // What an earlier error left, one that was caught on its way, is of no interest.
+  if (depth == 0) return add_path(error);  // the outermost call adds the path
+  // Modules left by an earlier error, which was caught, do not matter.
   if (!left.empty() && left.back().depth != depth + 1) left.clear();
   try {
     left.push_back({module_.state_.share(), module_.kind(), depth});
-  } catch (...) {  // the error on its way matters more
+  } catch (...) {  // the error being propagated matters more
     left.clear();
   }
 }

@@ -1,4 +1,4 @@
-// Module::Watch: what a summary learns from the calls of modules.
+// Module::Watch: observes the calls of modules for a summary.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace volta::nn {
 
-// The calls that this thread makes while a summary is taken.
+// The calls that this thread makes while a summary is computed.
 class [[gnu::visibility("hidden")]] Module::Watch {
  public:
   struct Calls {
-    std::string kind;  // of the module called
+    std::string kind;  // kind of the called module
     std::vector<Shape> outputs;
     std::int64_t operations = 0;
     std::int64_t parameters = 0;
   };
 
-  // What the module holds is given, even where it was not computed yet.
+  // `held` lists the module's tensors, which count as given even if they were not computed yet.
   explicit Watch(std::vector<Tensor> held) : outer_(current_), given_(std::move(held)) {
     current_ = this;
   }
@@ -42,7 +42,7 @@ class [[gnu::visibility("hidden")]] Module::Watch {
     const auto found = calls_.find(state);
     return found == calls_.end() ? nullptr : &found->second;
   }
-  // Modules with parameters that were called, but are not among the known ones.
+  // Modules with parameters that were called but are not among the known ones.
   std::vector<std::string> strays(const std::set<const State*>& known) const;
 
  private:

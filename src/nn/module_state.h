@@ -122,7 +122,8 @@ struct [[gnu::visibility("hidden")]] Module::State {
   void check_name(const char* op, const std::string& name) const;
 };
 
-// Modules that were called by modules they are not part of, until it is known who trains them.
+// Modules called by modules that they are not part of, until it is known which optimizer trains
+// them.
 struct Module::Suspects {
   // Records a call of `module` inside `calls`, innermost last.
   static void note(const std::vector<const Module*>& calls, const Module& module);

@@ -1,4 +1,4 @@
-// Copies in depth.
+// Deep copies.
 #include "volta/detail/shared_part.h"
 
 #include "volta/autograd.h"

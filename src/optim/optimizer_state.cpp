@@ -14,12 +14,13 @@
 namespace volta::optim {
 namespace {
 
-// Takes values out of a state dict and collects what is wrong with them, to tell all of it at once.
+// Takes values out of a state dict and collects all problems, so that one error can list them.
 class StateReader {
  public:
   explicit StateReader(const StateDict& state) : state_(state) {}
 
-  // Nothing where it is missing or no number, which is a problem unless it is missing and optional.
+  // Returns nothing if the value is missing or not a number. That is a problem unless it is
+  // optional and missing.
   std::optional<double> number(const std::string& name, bool optional = false) {
     known_.insert(name);
     const Tensor* value = state_.find(name);
@@ -33,7 +34,8 @@ class StateReader {
     }
     return std::nullopt;
   }
-  // Null where it is missing, which is a problem if it is needed, or has another shape.
+  // Returns null if the tensor is missing, which is a problem if it is needed, or has another
+  // shape, which always is one.
   const Tensor* tensor(const std::string& name, const Shape& shape, bool needed) {
     known_.insert(name);
     const Tensor* value = state_.find(name);
@@ -49,7 +51,7 @@ class StateReader {
   void wrong_value(const std::string& problem) {
     problems_ += fmt::format("\n  wrong value: {}", problem);
   }
-  // Throws ArgumentError for the problems, values that nobody asked for among them.
+  // Throws ArgumentError if there are problems, including values that were never requested.
   void finish(const char* optimizer) {
     for (const auto& [name, value] : state_) {
       if (!known_.contains(name))

@@ -1,4 +1,4 @@
-// Temporaries of a plan and their places in the arena.
+// Places the temporaries of a plan in the arena.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A plan in words.
+// Describes a plan in words.
 #include "plan/explain.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace volta {
 namespace plan {
 namespace {
 
-// Below this many operations per byte a kernel waits for memory on any device we know.
+// Kernels with fewer operations per byte are limited by memory on any known device.
 constexpr double kBalance = 8;
-// What a kernel takes to start, where nothing else is known.
+// The time to start a kernel, if nothing else is known.
 constexpr double kStartSeconds = 2e-6;
 
-// "gelu (model.cpp:12)"
+// Returns for example "gelu (model.cpp:12)".
 std::string name_of_node(const graph::Node& node) {
   const std::string name = graph::op_info(node.op).name;
   return *node.place.file() == 0 ? name : fmt::format("{} ({})", name, place_text(node.place));
@@ -39,7 +39,7 @@ std::string schedule_text(const KernelStep& step) {
   return text;
 }
 
-// The kind of step, its words and its schedule.
+// Returns the step's kind, operations and schedule.
 StepInfo named(const Step& step) {
   if (const Call* call = call_of(step)) {
     CallText text = call->text(step);
@@ -47,7 +47,7 @@ StepInfo named(const Step& step) {
         .kind = call->name(), .what = std::move(text.what), .schedule = std::move(text.schedule)};
   }
   const auto& kernel = std::get<KernelStep>(step);
-  // A kernel of movement alone has no operation to name.
+  // A kernel that only moves elements has no operation to name.
   return {.kind = "kernel",
           .what = kernel.label.empty() ? "rearrange" : kernel.label,
           .schedule = schedule_text(kernel)};

@@ -1,4 +1,4 @@
-// A plan in words: what `explain` says beyond the steps themselves.
+// Describes a plan in words, for explain().
 #pragma once
 
 #include <string>
@@ -13,21 +13,22 @@
 
 namespace volta::plan {
 
-// Nodes whose values tapes keep, with the gradients they are kept for.
+// Nodes whose values tapes keep, with the names of the gradients that need them.
 using SavedFor = std::unordered_map<const graph::Node*, std::vector<std::string>>;
 
-// A step in words, with what it takes at least on a device of these figures.
+// Describes a step, with its least possible time on a device with these figures.
 VOLTA_BACKEND_API StepInfo describe(const Step& step, const StepCost& cost,
                                     const DeviceFigures& figures);
 
-// What is told of a plan: its results by build_plan, its steps when their schedules are known.
+// A description of a plan: build_plan adds the results, and the steps follow once their schedules
+// are known.
 struct VOLTA_BACKEND_API Account {
   Explanation explanation;
   DeviceFigures figures;
   SavedFor saved_for;
 
   void add_steps(const PlanSteps& steps);
-  // `outputs`: the value of each output of the plan.
+  // `outputs` are the values of the plan's outputs.
   void add_results(const graph::Batch& batch, const std::vector<Result>& results,
                    const std::vector<int>& outputs, const std::vector<StepDraft>& steps,
                    const Donation& donation);

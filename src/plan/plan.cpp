@@ -1,5 +1,6 @@
-// Planning a batch: lower, group, build kernels, merge. The result may have open sizes; plans are
-// made from it by computing its numbers and placing its temporaries in memory.
+// Plans a batch: lowers, groups, builds kernels, merges steps. The result is a draft that may have
+// open sizes; plans are made from it by computing its numbers and placing its temporaries in
+// memory.
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::uint32_t next_plan_id() {
   return id.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The call that the group is.
+// Drafts the step of a group that is a call.
 StepDraft call_step(const Values& values, const Grouping& grouping, const Group& group,
                     bool massively_parallel) {
   const Value& v = values[group.roots.front()];
@@ -43,7 +44,7 @@ StepDraft call_step(const Values& values, const Grouping& grouping, const Group&
   return step;
 }
 
-// The step of a group. Throws NeedsStore.
+// Drafts the step of a group. Throws NeedsStore.
 StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
                   bool massively_parallel) {
   const Group& group = grouping.groups[g];
@@ -58,8 +59,8 @@ StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
   return step;
 }
 
-// The kernels and products of a grouping. Of groups that turn out not to be expressible `missing`
-// is told the values that have to lie in memory; the steps are all of them if there are none.
+// Drafts the steps of all groups. If some groups cannot be expressed as kernels, `missing` receives
+// the values that must be stored first, and the returned steps are incomplete.
 std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
                                 bool massively_parallel, std::vector<int>& missing) {
   std::vector<StepDraft> steps;
@@ -75,7 +76,7 @@ std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
   return steps;
 }
 
-// The values at the sizes of planning.
+// Returns the values with the plain sizes of planning.
 Values with_plain_sizes(const Values& values) {
   Values result = values;
   const auto close = [](std::vector<Extent>& extents) {
@@ -90,12 +91,13 @@ Values with_plain_sizes(const Values& values) {
   return result;
 }
 
-// Groups and their kernels: as for an earlier batch of the same structure if that works out at
-// these sizes. Values that groups cannot compute in place are stored, all of them at once, and
-// grouping starts again: layers of a network are alike, and each may have one.
+// Groups values and drafts their kernels, reusing the grouping of an earlier batch of the same
+// structure if it works at these sizes. If groups turn out not to be expressible, all values that
+// they need are stored and grouping starts again.
 //
-// Grouping goes by the sizes of planning: it is a choice, not a condition. That its groups are
-// right for other sizes too is found out when they are laid out and when their kernels are made.
+// Grouping uses the plain sizes of planning, because it is a choice and not a condition. Whether
+// its groups are right for other sizes is checked when they are laid out and when their kernels are
+// built.
 std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::vector<int>& outputs,
                                    bool massively_parallel, GroupingCache& cache) {
   const Values closed = open ? with_plain_sizes(values) : Values();
@@ -104,7 +106,7 @@ std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::v
   std::vector<int> missing;
   if (const auto known = cache.find(structure, values)) {
     std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, missing);
-    if (missing.empty()) return steps;  // else another cut is needed at these sizes
+    if (missing.empty()) return steps;  // otherwise another grouping is needed at these sizes
   }
   PerValue<bool> must_store(values, false);
   std::vector<bool> worth_storing;
@@ -128,7 +130,7 @@ std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::v
   }
 }
 
-// Per node: whether it depends on an index that the batch checks.
+// For each node, whether it depends on an index that the batch checks.
 std::vector<bool> checked_nodes(const graph::Batch& batch) {
   std::vector<bool> checked(batch.nodes.size(), false);
   if (batch.sites.empty()) return checked;
@@ -143,7 +145,7 @@ std::vector<bool> checked_nodes(const graph::Batch& batch) {
   return checked;
 }
 
-// Which leaf's variable each new value was assigned to.
+// For each new value, the leaf whose variable it was assigned to.
 std::map<int, int> predecessors(const graph::Batch& batch, const Graph& graph) {
   std::map<int, int> result;
   for (const graph::JournalEntry& entry : batch.journal) {
@@ -154,27 +156,27 @@ std::map<int, int> predecessors(const graph::Batch& batch, const Graph& graph) {
   return result;
 }
 
-// What planning makes of a batch: a plan whose numbers are extents.
+// The result of planning a batch: a plan whose numbers are extents.
 struct Draft {
-  struct Segment {  // of a kernel
+  struct Segment {  // a kernel's segment
     std::vector<Extent> ints;
     std::vector<BufferRef> buffers;
     std::uint32_t first_arg = 0;
     Extent largest = 0, bytes_read = 0, bytes_written = 0, operations = 0;
   };
-  struct Buffer {  // that a call reads or writes
+  struct Buffer {  // a buffer that a call reads or writes
     BufferRef buffer;
     DType dtype;
     Extent elements;
   };
-  // References to temporaries name them by `index`.
+  // In this struct, references to temporaries use `index`.
   struct Draw {
     Step step;
-    std::vector<Segment> segments;  // none: a call
-    bool overwrites = false;        // a kernel that writes into the buffer of a leaf
+    std::vector<Segment> segments;  // empty for a call
+    bool overwrites = false;        // whether a kernel writes into the buffer of a leaf
     std::vector<Extent> sizes;
     std::vector<Buffer> reads, writes;
-    int scratch = -1;  // the temporary that is its scratch memory
+    int scratch = -1;  // the temporary that serves as scratch memory, or -1
   };
   std::vector<Draw> steps;
   std::vector<Temporary> temporaries;
@@ -218,7 +220,7 @@ Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes, bool open,
   run_passes(graph, id);
   const Values& values = graph.values;
 
-  // Results: every held node lies in the buffer of a stored value or of a leaf.
+  // Every held node is stored in the buffer of a stored value or of a leaf.
   std::vector<int> held_values, output_values;
   const std::vector<bool> checked = checked_nodes(batch);
   std::vector<bool> leaf_kept(batch.leaves.size(), false);
@@ -306,7 +308,7 @@ Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes, bool open,
   return plan;
 }
 
-// Whether kernels with these schedules may be merged: only Maps accept any binding.
+// Whether kernels with these schedules may be merged. Only Maps accept any vector length and tile.
 bool merge_alike(kernel::Schedule a, kernel::Schedule b) {
   for (kernel::Schedule* schedule : {&a, &b}) {
     schedule->horizontal = false;
@@ -318,8 +320,8 @@ bool merge_alike(kernel::Schedule a, kernel::Schedule b) {
   return a == b;
 }
 
-// The program of a kernel at other sizes than those of planning: the same one with the schedule
-// that planning would have chosen. Null if planning would have decided otherwise by that schedule.
+// Returns the program of a kernel for other sizes: the same program with the schedule that planning
+// would have chosen. Null if planning would have made other decisions because of that schedule.
 std::shared_ptr<const kernel::Program> rescheduled(
     const std::shared_ptr<const kernel::Program>& program, const Draft::Draw& step,
     const KernelStep& kernel, std::span<const std::int64_t> largest,
@@ -334,7 +336,7 @@ std::shared_ptr<const kernel::Program> rescheduled(
   }
   chosen.horizontal = program->schedule.horizontal;
   if (chosen == program->schedule) return program;
-  // Leaves are overwritten only where no threads share a row.
+  // Leaves may only be overwritten if no threads share a row.
   if (step.overwrites && chosen.lanes > 1 && chosen.kind == kernel::ScheduleKind::Row)
     return nullptr;
   auto changed = std::make_shared<kernel::Program>(*program);
@@ -343,8 +345,8 @@ std::shared_ptr<const kernel::Program> rescheduled(
   return changed;
 }
 
-// A plan from a draft. `number` gives the number of an extent. At other sizes than those of
-// planning, null if the plan is not for them.
+// Makes a plan from a draft; `number` returns the number of an extent. For sizes other than those
+// of planning, returns null if the plan does not support them.
 template <class Number>
 std::unique_ptr<Plan> instantiate(const Draft& draft, const DeviceEntry& entry, bool resized,
                                   std::uint32_t id, const Number& number) {

@@ -1,4 +1,5 @@
-// A plan: what to run for one batch, where its results go, and the prepared form a backend replays.
+// A plan: the steps for one batch, the places of its results, and the prepared form that a backend
+// replays.
 #pragma once
 
 #include <array>
@@ -17,29 +18,29 @@ class IndexLog;
 
 namespace volta::plan {
 
-// Where the value of a held node comes from.
+// Where the value of a held node is stored.
 struct Result {
   enum class Kind : std::uint8_t { Output, Leaf };
   std::uint32_t node = 0;  // in the batch
   Kind kind = Kind::Output;
-  std::uint32_t number = 0;  // of the output or leaf in whose buffer it lies
+  std::uint32_t number = 0;  // of the output or leaf whose buffer contains it
 };
 
 struct Plan {
   PlanSteps steps;
   std::vector<Result> results;
-  // Per output: the leaf whose buffer it takes over, or -1 for fresh memory.
+  // For each output, the leaf whose buffer it takes over, or -1 for fresh memory.
   std::vector<int> donor;
   // Word i of the argument block is argument arg_map[i] of the batch.
   std::vector<std::uint32_t> arg_map;
-  // Per result: whether it depends on an index that the plan checks.
+  // For each result, whether it depends on an index that the plan checks.
   std::vector<bool> checked;
   std::unique_ptr<Executable> executable;
-  std::shared_ptr<graph::IndexLog> checks;  // null where the batch checks no index
-  // Per output up to kMaxKeptBytes: buffers of earlier runs, used again when nobody else holds
-  // them.
+  std::shared_ptr<graph::IndexLog> checks;  // null if the batch checks no index
+  // For each output of at most kMaxKeptBytes, buffers of earlier runs, which are reused when nobody
+  // else holds them.
   std::vector<std::array<graph::Buffer*, 2>> kept;
-  // Releases them.
+  // Releases the kept buffers.
   void drop_kept();
 
   Plan();
@@ -54,8 +55,8 @@ void release_kept(graph::Buffer* buffer);
 struct Account;
 class GroupingCache;
 
-// Plans the nodes of a batch that are live (or just `only`), for a
-// device. donatable[i]: leaf i has no other user. `account`, if any, is told of the results.
+// Plans the live nodes of a batch (or only the node `only`) for a device. If donatable[i], leaf i
+// has no other user. `account`, if not null, receives the results.
 std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
                                  const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only = nullptr, Account* account = nullptr);
@@ -64,9 +65,10 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
 class OpenPlan {
  public:
   virtual ~OpenPlan() = default;
-  // The plan for a batch of these sizes; null if it is not for them.
+  // Returns the plan for a batch of these sizes; null if they do not follow the pattern or the
+  // guards.
   virtual std::unique_ptr<Plan> plan_for(std::span<const std::int64_t> sizes) = 0;
-  // What sizes must fulfil, in words.
+  // The conditions on sizes, in words.
   virtual std::vector<std::string> guards() const = 0;
   virtual std::size_t bytes() const = 0;
 };

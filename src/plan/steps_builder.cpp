@@ -20,7 +20,7 @@ using kernel::InstrKind;
 
 namespace {
 
-// At the sizes of planning: what it decides affects how much memory is used, never results.
+// Uses the sizes of planning: the result affects memory use, never results.
 std::uint64_t bytes_of(const Value& v) {
   return static_cast<std::uint64_t>(v.shape.numel().hint()) * size_of(v.dtype);
 }

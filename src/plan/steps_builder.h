@@ -1,4 +1,4 @@
-// The second half of planning: steps merged side by side, buffers donated, temporaries laid out.
+// The second half of planning: merges steps, donates buffers, and lays out temporaries.
 #pragma once
 
 #include <map>
@@ -11,22 +11,23 @@
 
 namespace volta::plan {
 
-// A step before its buffers have places: a kernel (several segments when merged), or a call of
-// something outside the kernel language.
+// A step whose buffers have no places yet: a kernel (with several segments after merging), or a
+// call.
 struct StepDraft {
-  std::vector<KernelDraft> segments;  // empty: a call
+  std::vector<KernelDraft> segments;  // empty for a call
   CallDraft call;
-  std::vector<int> reads, writes;  // values; of a call as its bind() wants them
-  int kind = -1;                   // kernels of one text have one number; -1: not to be merged
+  std::vector<int> reads, writes;  // values, in the order of bind() for a call
+  int kind = -1;  // the number of its program text for kernels; -1 if the step cannot be merged
 
   void collect();
 };
 
-// Lets outputs take over the buffers of leaves that nobody needs afterwards. A variable's new value
-// takes its old one's buffer if it can, so that state stays where it is.
+// Lets outputs take over the buffers of leaves that nobody needs afterwards. If possible, a
+// variable's new value takes over the buffer of the old one, so that state stays at the same
+// address.
 struct Donation {
-  const std::vector<bool>& donatable;  // per leaf: nobody else holds it
-  const std::vector<bool>& returned;   // per leaf: a result of the plan lies in it
+  const std::vector<bool>& donatable;  // for each leaf, whether nobody else holds it
+  const std::vector<bool>& returned;  // for each leaf, whether a result of the plan is stored in it
   const PerValue<bool>& is_output;
   const std::map<int, int>& predecessor;  // output value -> leaf whose variable it was assigned to
   PerValue<int> donor;                    // result: a leaf, or -1
@@ -34,18 +35,18 @@ struct Donation {
     int leaf = -1;
     const char* why = "";
   };
-  PerValue<Refusal> refused;  // result: the leaf that a value would have liked, and why not
+  PerValue<Refusal> refused;  // result: the leaf it could not take over, and why
 };
 void donate(std::vector<StepDraft>& steps, const Values& values, Donation& donation);
 
-// Merges kernels with equal programs that do not need each other into one launch, as long as that
-// keeps no more than kMaxExtendedBytes of temporaries longer than they were needed.
+// Merges independent kernels with equal programs into one launch, as long as that extends the
+// lifetime of at most kMaxExtendedBytes of temporaries.
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const Values& values,
                                           const PerValue<bool>& is_output);
 inline constexpr std::uint64_t kMaxExtendedBytes = std::uint64_t{1} << 20;
 
-// The temporaries of the steps, and the number of each: by value, and by step for scratch memory;
-// -1 for none.
+// The temporaries of the steps. Their numbers are listed by value, and by step for scratch memory;
+// -1 means none.
 struct Temporaries {
   std::vector<Temporary> all;
   PerValue<int> of_value;

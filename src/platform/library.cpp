@@ -28,7 +28,8 @@ std::string library_path_of(const void* address) {
   if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 ||
       info.dli_fname == nullptr)
     return {};
-  // Of the program itself the loader only knows argv[0], which the search path may have completed.
+  // For the program itself the loader only knows argv[0], which may have been found by the search
+  // path.
   const bool program = map != nullptr && *map->l_name == '\0';
   std::error_code failure;
   const auto resolved =

@@ -1,4 +1,4 @@
-// Regular files, opened without ever waiting for, or acting on, anything else.
+// Opening regular files without ever waiting for, or affecting, other kinds of files.
 #pragma once
 
 #include <sys/types.h>
@@ -8,15 +8,16 @@
 
 namespace volta::platform {
 
-// Throws IoError: "PATH: cannot ACT: " and the system's words for the error number.
+// Throws IoError "PATH: cannot ACT: " followed by the system's text for the error number.
 [[noreturn]] void throw_file_error(const std::string& path, const char* act, int error);
 
-// The descriptor of a regular file. Others are looked at but not opened: to open a pipe waits for
-// its other end, to open a device may act on it. What takes the file's place between the look and
-// the opening is opened without waiting, and refused. Throws IoError naming the file.
+// The descriptor of a regular file. Other files are recognised without being opened, because
+// opening a pipe waits for its other end and opening a device may affect it. If another file takes
+// its place between the check and the opening, it is opened without waiting and refused. Throws
+// IoError naming the file.
 class RegularFile {
  public:
-  // `flags` as of open(2): O_RDONLY, or O_WRONLY with what else belongs to it.
+  // `flags` are those of open(2): O_RDONLY, or O_WRONLY with its modifiers.
   RegularFile(const std::string& path, int flags);
   ~RegularFile();
   RegularFile(const RegularFile&) = delete;
@@ -24,7 +25,7 @@ class RegularFile {
 
   int get() const { return descriptor_; }
   int release() { return std::exchange(descriptor_, -1); }
-  off_t size() const { return size_; }  // when it was opened
+  off_t size() const { return size_; }  // size at the time of opening
 
  private:
   int descriptor_ = -1;

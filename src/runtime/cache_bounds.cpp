@@ -1,4 +1,4 @@
-// Counting and evicting what the runtime keeps for a device.
+// Counts and evicts what the runtime caches for a device.
 #include "runtime/cache_bounds.h"
 
 #include <atomic>
@@ -23,7 +23,7 @@ std::uint64_t bytes_of(const KernelStep& step) {
   return bytes + kernel::host_bytes(*step.program);
 }
 
-// Library calls have no memory of their own but their labels and, of attention, its operands.
+// Library calls own no memory except their labels and, for attention, its operands.
 template <class Call>
 std::uint64_t bytes_of(const Call& call) {
   std::uint64_t bytes = heap_bytes(call.label);
@@ -41,7 +41,7 @@ bool is_over(const DeviceRuntime& runtime) {
          runtime.held.device > limit;
 }
 
-// Publishes what memory_stats tells.
+// Publishes the numbers for memory_stats.
 void tell(const DeviceRuntime& runtime) {
   CachedBytes& cached = runtime.entry.cached;
   cached.plans.store(runtime.plans.size(), std::memory_order_relaxed);
@@ -98,8 +98,8 @@ void evict_oldest(DeviceRuntime& runtime) {
   runtime.held.device -= oldest.held.device;
   runtime.by_key.erase(oldest.key);
   runtime.plans.pop_back();
-  // The holes that plans leave in the heap are seldom filled exactly: without this, resident memory
-  // goes on growing although the plans do not.
+  // The holes that evicted plans leave in the heap are seldom filled exactly. Without this,
+  // resident memory would keep growing although the plans do not.
   constexpr unsigned kEvictionsPerReturn = 64;
   static std::atomic<unsigned> evictions{0};
   if (evictions.fetch_add(1, std::memory_order_relaxed) % kEvictionsPerReturn ==

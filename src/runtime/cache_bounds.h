@@ -1,5 +1,5 @@
-// The bounds of what the runtime keeps for a device: bytes of plans and of what they share, and the
-// small outputs that plans keep.
+// Bounds for what the runtime caches for a device: the bytes of plans and of what they share, and
+// the small outputs that plans keep.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace volta::plan {
 
-// The most memory of the pool that the plans of a device keep for their small outputs.
+// The limit for pool memory that the plans of a device keep for their small outputs.
 inline constexpr std::uint64_t kMaxKeptOutputs = std::uint64_t{2} << 20;
 
-// An estimate of the memory that a plan holds outside the pool, with its executable.
+// Estimates the memory outside the pool that a plan and its executable hold.
 HeldBytes held_by(const Plan& plan);
 
-// Counts what a plan of the cache holds now; to be called when it has been added and after it ran,
-// because a run may capture a graph. Then evicts the plans used longest ago until the caches are
-// within their bounds; the plan used last always stays.
+// Counts the memory that a cached plan holds now. It is called when the plan was added and after it
+// ran, because a run may capture a graph. Then evicts the least recently used plans until the
+// caches are within their bounds; the most recently used plan always stays.
 void count_plan(DeviceRuntime& runtime, DeviceRuntime::Entry& entry);
-// Evicts the plan used longest ago.
+// Evicts the least recently used plan.
 void evict_oldest(DeviceRuntime& runtime);
-// DeviceEntry::evict.
+// Implements DeviceEntry::evict.
 void evict(DeviceEntry& entry, bool all);
 
-// Whether the plan may keep a further output of so many bytes. Makes room by releasing those of
-// plans used longer ago.
+// Whether the plan may keep another output of this many bytes. Makes room by releasing the outputs
+// of less recently used plans.
 bool may_keep(DeviceRuntime& runtime, const Plan& plan, std::uint64_t bytes);
 
 }  // namespace volta::plan

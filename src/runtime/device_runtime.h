@@ -37,7 +37,7 @@ struct DeviceRuntime {
   struct Entry {
     Key key;
     std::unique_ptr<Plan> plan;
-    // What the plan and its executable held when they were counted (cache_bounds.h).
+    // The memory that the plan and its executable held when last counted (cache_bounds.h).
     HeldBytes held = {}, executable = {};
     bool counted = false;
   };
@@ -45,11 +45,11 @@ struct DeviceRuntime {
   std::uint64_t runs = 0;
   std::list<Entry> plans;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> by_key;
-  HeldBytes held;  // by all plans
+  HeldBytes held;  // total over all plans
   GroupingCache groupings;
   Structures structures;
   std::array<graph::Buffer*, kComputeStreams> arenas{};
-  std::optional<std::size_t> running;  // the stream whose plan is being given its memory
+  std::optional<std::size_t> running;  // the stream whose plan is currently being given its memory
   std::vector<std::unique_ptr<graph::Batch>> spare;
   // Recorders that hold deferred batches, and empty ones for reuse.
   std::vector<graph::Recorder*> deferred, spare_deferred;

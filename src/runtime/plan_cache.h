@@ -15,8 +15,7 @@ Plan& find_or_build(DeviceRuntime& runtime, graph::Batch& batch, std::size_t str
 
 // Tunes and compiles a newly built plan for a stream.
 void prepare(DeviceRuntime& runtime, Plan& plan, const graph::Batch& batch, std::size_t stream);
-// Collects the index errors of a plan before it is destroyed, because nobody can ask for them
-// later.
+// Collects the index errors of a plan before it is destroyed, because they are lost afterwards.
 void retire(DeviceRuntime& runtime, const Plan& plan);
 
 }  // namespace volta::plan

@@ -136,7 +136,8 @@ void ensure_computed(Node* node) {
         plan::make_room(*node->entry, *recorder);
     }
     const std::lock_guard device_guard(node->entry->lock);
-    // Nobody else submits under the device's lock, so the node is either in a recorder or computed.
+    // No other thread submits under the device's lock, so the node is either in a recorder or
+    // computed.
     Recorder* recorder = node->recorder.load(std::memory_order_acquire);
     if (recorder != nullptr) plan::submit_recorder(*recorder, node, true);
   }

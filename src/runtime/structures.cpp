@@ -1,4 +1,4 @@
-// Finds or makes plans with open sizes.
+// Finds or builds plans with open sizes.
 #include "runtime/structures.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ std::size_t Structures::Structure::bytes() const {
   return bytes;
 }
 
-// The structure used last stays, whatever it takes.
+// The most recently used structure stays, whatever its size.
 void Structures::evict() {
   while (entries_.size() > 1 && (entries_.size() > kMaxStructures || bytes_ > kMaxBytes)) {
     bytes_ -= entries_.back().second.bytes();

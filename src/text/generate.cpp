@@ -91,7 +91,8 @@ std::vector<std::int64_t> draw_tokens(const std::function<Tensor()>& logits,
     accept(next);
     made.push_back(next);
     submit(next.device());
-    if (!options.stop && !options.on_token) continue;  // nobody reads it: the device runs ahead
+    // If the host does not read the tokens, the device runs ahead.
+    if (!options.stop && !options.on_token) continue;
     const auto id = next.item<std::int64_t>();
     const bool goes_on = !options.on_token || options.on_token({.id = id});
     if (!goes_on || id == options.stop) break;

@@ -1,5 +1,5 @@
-// Autocast: which dtype every operation takes and gives in a scope, what is converted how often,
-// and where scopes begin and end.
+// Autocast: the dtypes that operations take and return in a scope, the number of conversions, and
+// where scopes begin and end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ TensorOptions on_device(DType dtype = DType::f32, bool requires_grad = false) {
   return {.dtype = dtype, .device = test_device(), .requires_grad = requires_grad};
 }
 
-// Looks at what this thread records.
+// Observes what this thread records.
 class Watcher final : public graph::RecordingObserver {
  public:
   Watcher() : before_(graph::recording_observer()) { graph::recording_observer() = this; }
@@ -91,7 +91,7 @@ TEST(Autocast, EveryOperationFollowsItsRule) {
           try {
             call.function(inputs);
           } catch (const DTypeError&) {
-            // Not of this dtype, in no scope either.
+            // Operands of another dtype; f32 turns autocast off.
             const Autocast off(DType::f32);
             EXPECT_THROW(call.function(inputs), DTypeError);
             continue;
@@ -117,7 +117,7 @@ TEST(Autocast, EveryOperationFollowsItsRule) {
 
 Tensor image(const Tensor& matrix) { return matrix.unsqueeze(0).unsqueeze(0); }
 
-// What comes out, by name: PyTorch's lists.
+// The dtypes of results, by PyTorch's lists.
 TEST(Autocast, ResultsByClass) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "dtypes do not depend on devices";
   using Function = std::function<Tensor(const Tensor&)>;
@@ -170,7 +170,7 @@ TEST(Autocast, ResultsByClass) {
        [](const Tensor& x) {
          return interpolate(image(x), {.size = 5, .mode = InterpolateMode::bilinear});
        }},
-      // Ours, besides PyTorch's.
+      // Operations that Volta adds to PyTorch's lists.
       {"exp2", [](const Tensor& x) { return exp2(x); }},
       {"var", [](const Tensor& x) { return var(x, 0); }},
       {"std", [](const Tensor& x) { return std(x, 0); }},
@@ -241,7 +241,7 @@ TEST(Autocast, ResultsByClass) {
   }
 }
 
-// Numbers beside halves are not rounded to them, and sums of halves are not.
+// Numbers beside halves are not rounded to them, and neither are sums of halves.
 TEST(Autocast, FullPrecisionIsFull) {
   const Autocast amp(DType::bf16);
   const Tensor x = full({1000}, 3.0, on_device(DType::bf16));
@@ -266,7 +266,7 @@ TEST(Autocast, ParametersAreConvertedOnceForANest) {
     loss = loss + layer(x).sum();
     EXPECT_EQ(watcher.casts_to(DType::bf16), 2);  // weight and bias
     loss.backward();
-    // Another forward and backward pass in the scope: the history is a new one.
+    // Another forward and backward pass in the scope, with a new history.
     layer(x).sum().backward();
     EXPECT_EQ(watcher.casts_to(DType::bf16), 2);
   }
@@ -291,7 +291,7 @@ TEST(Autocast, AChangedParameterIsConvertedAgain) {
     weight.fill_(3);
   }
   EXPECT_EQ(linear(x, weight).max().item(), 6);
-  // Under NoGrad first: the history comes with the next use.
+  // First under NoGrad: the history is recorded at the next use.
   {
     const NoGrad no_grad;
     weight.fill_(4);
@@ -301,7 +301,7 @@ TEST(Autocast, AChangedParameterIsConvertedAgain) {
   EXPECT_EQ(weight.grad().to_vector<float>(), (std::vector<float>{1, 1, 1, 1}));
 }
 
-// A long scope in which leaves come and go keeps neither them nor what they were converted to.
+// In a long scope, leaves that are destroyed are not kept alive, and neither are their conversions.
 TEST(Autocast, LeavesThatAreGoneAreForgotten) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
   const Tensor x = randn({1, 64}, on_device()).eval(), base = randn({64, 64}, on_device()).eval();
@@ -321,7 +321,7 @@ TEST(Autocast, LeavesThatAreGoneAreForgotten) {
   EXPECT_EQ(watcher.casts_to(DType::bf16), 1) << "only of x";
 }
 
-// Another thread lets go of them.
+// Leaves that another thread destroys are not kept alive either.
 TEST(Autocast, LeavesThatEndElsewhereAreForgotten) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
   const Tensor x = ones({1, 2}, on_device()).eval();
@@ -355,7 +355,7 @@ TEST(Autocast, OneConversionOfEachParameterAStep) {
   step();
   const Watcher watcher;
   step();
-  // Four parameters; x and the first layer's result is a half already.
+  // Four parameters and x; the first layer's result is already a half.
   EXPECT_EQ(watcher.casts_to(DType::bf16), 5);
 }
 
@@ -396,7 +396,7 @@ TEST(AutocastErrors, Dtypes) {
   EXPECT_EQ(Autocast::dtype(), DType::f32);
 }
 
-// A gradient rule computes in the dtypes of its forward, whatever the scope is when it runs.
+// A gradient rule computes in the dtypes of its forward pass, whatever scope is open when it runs.
 TEST(Autocast, BackwardIgnoresTheScope) {
   const auto gradient = [](bool forward_in, bool backward_in) {
     const Tensor a = full({8, 8}, 1.01, on_device(DType::f32, true));
@@ -470,7 +470,7 @@ TEST(Autocast, AFunctionRunsForwardInTheScopeAndBackwardOutside) {
   EXPECT_EQ(backward, DType::f32);
 }
 
-// A step in a scope that spans all of it: one plan, replayed, with nothing converted besides.
+// A step inside one scope is a single plan, which is replayed without further conversions.
 TEST(AutocastCounts, ATrainingStep) {
   nn::Sequential model({{"a", nn::Linear(64, 64)}, {"r", nn::GELU()}, {"b", nn::Linear(64, 10)}});
   model.to(test_device());

@@ -1,5 +1,5 @@
-// Backward passes inside one another, in several threads, over long chains, and with what users do
-// to tensors and hooks on the way.
+// Backward passes that are nested, in several threads, or over long chains, and changes to tensors
+// and hooks by users in between.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ TensorOptions here(bool requires_grad = false) {
 }
 using Floats = std::vector<float>;
 
-// The gradient has a history of its own here, which leads to the leaf it is the gradient of.
+// Here the gradient has a history of its own, which leads to the leaf that it belongs to.
 TEST(Passes, FromAGradientToItsOwnLeaf) {
   const Tensor x = tensor({1, 2, 3}, here(true));
   (x * x).sum().backward();
@@ -47,7 +47,7 @@ TEST(Passes, AHookMayDropTheRoot) {
 TEST(Passes, AHookMayRunAnother) {
   const Tensor x = tensor({1, 2}, here(true));
   const Tensor y = x * x;
-  const Tensor z = (y * y * y).sum();  // of x^6
+  const Tensor z = (y * y * y).sum();  // the sum of x^6
   Tensor inner;
   bool inside = false;  // the inner pass runs the hook, too
   y.register_hook([&](const Tensor&) {
@@ -127,7 +127,7 @@ TEST(Passes, LeafHooksRunInTheOrderOfThePass) {
   EXPECT_EQ(order, "76543210");
 }
 
-// Records hold each other through what functions save and hooks capture, too.
+// Records also hold each other through values that functions save and hooks capture.
 TEST(Passes, LongChainsOfAllKindsAreFreed) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "history is the same everywhere";
   const Function twice({.name = "twice",

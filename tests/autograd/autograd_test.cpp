@@ -1,4 +1,4 @@
-// grad(), higher orders, hooks, retained gradients, functions of users, recomputing, anomalies.
+// grad(), higher orders, hooks, retained gradients, user functions, recomputation, anomalies.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -100,7 +100,7 @@ TEST(HigherOrder, PolynomialsToTheFourthDerivative) {
   }
 }
 
-// The second derivative of every operation by differences of the first.
+// Checks the second derivative of an operation by differences of the first.
 void check_second(const char* name, const std::function<Tensor(const Tensor&)>& fn,
                   const Tensor& at) {
   const auto slope = [&](const Tensor& given) {
@@ -208,7 +208,7 @@ TEST(Hooks, SeeAndReplaceTheGradientOfAResult) {
   std::vector<float> seen;
   y.register_hook([&](const Tensor& g) { seen = g.to_vector<float>(); });
   HookHandle twice = y.register_hook([](const Tensor& g) { return g * 2; });
-  // The gradient is complete: both uses of y are in it.
+  // The gradient is complete: it includes both uses of y.
   (y * 5 + y).sum().backward({.retain_graph = true});
   EXPECT_EQ(seen, (std::vector<float>{6, 6}));
   expect_near(x.grad(), {36, 36});
@@ -225,7 +225,7 @@ TEST(Hooks, SeeTheWholeGradientOfALeafOnce) {
     ++calls;
     return g.relu();
   });
-  (w * 3 - w * 5).sum().backward();  // -2 in all
+  (w * 3 - w * 5).sum().backward();  // -2 in total
   EXPECT_EQ(calls, 1);
   expect_near(w.grad(), {0, 0});
   (w * 4).sum().backward();
@@ -309,7 +309,7 @@ TEST(Functions, TakeAndGiveSeveralTensorsAndSaveThem) {
   expect_near(grad(g.sum(), a), {16 / 125.0, 4 / std::pow(5, 1.5)});
 }
 
-// Outputs have nothing in common but the call.
+// The outputs have nothing in common except the call.
 TEST(Functions, GiveTensorsOfDifferentShapesAndDtypes) {
   const Function parts(
       {.name = "parts",
@@ -446,7 +446,7 @@ TEST(Checkpoint, TakesLessMemory) {
     }
     return memory_stats(test_device()).peak;
   };
-  // In this order: the memory that plans share does not shrink.
+  // The order matters, because the memory that plans share does not shrink.
   const std::uint64_t layer = 4096 * 256 * 4, recomputed = peak(true), kept = peak(false);
   EXPECT_LT(recomputed + 6 * layer, kept);
 }
@@ -479,7 +479,7 @@ TEST(Anomaly, NamesTheOperationThatMadeTheFirstNan) {
   EXPECT_NE(forward.find("autograd_test.cpp:"), std::string::npos) << forward;
   EXPECT_NE(forward.find("made the first NaN: 1 of 3 elements of [3]"), std::string::npos)
       << forward;
-  // 0 * inf in the backward of sqrt at 0.
+  // The backward pass of sqrt computes 0 * inf at 0.
   const Tensor zero = tensor({0, 1}, here(true));
   const std::string backward = message_of([&] { (zero.sqrt() * 0).sum().backward(); });
   EXPECT_NE(backward.find("the gradient of sqrt ("), std::string::npos) << backward;

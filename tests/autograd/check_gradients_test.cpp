@@ -1,4 +1,4 @@
-// check_gradients: its defaults, what it finds, and how it says so.
+// check_gradients: its defaults, the errors that it finds, and its messages.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 TensorOptions here(DType dtype = DType::f32) { return {.dtype = dtype, .device = test_device()}; }
 
-// x², with a gradient that is off by a factor, or by an amount at one element.
+// x², with a gradient that is wrong by a factor, or by an offset at one element.
 Tensor wrong_square(const Tensor& x, double factor, double at_fourth = 0) {
   const Function square(
       {.name = "square",
@@ -46,13 +46,13 @@ TEST(CheckGradients, NamesTheWorstElement) {
   const CheckReport report =
       check_gradients([](const Tensor& in) { return wrong_square(in, 1, 0.25); }, x);
   EXPECT_FALSE(report.passed);
-  // Element 4 is in the second row and column; its gradient, twice its weight, is 1/4 too large.
+  // Element 4 is in the second row and column. Its gradient, twice its weight, is 1/4 too large.
   EXPECT_EQ(report.message.substr(0, 34), "input 0 element [1, 1]: gradient 2") << report.message;
   EXPECT_NE(report.message.find(", differences "), std::string::npos) << report.message;
   EXPECT_NE(report.message.find(", relative error "), std::string::npos) << report.message;
   EXPECT_GT(report.worst, 0.08);
   EXPECT_LT(report.worst, 0.3);
-  // In the second of two inputs.
+  // The wrong gradient is in the second of two inputs.
   const CheckReport second = check_gradients(
       [](const std::vector<Tensor>& in) { return in[0] + wrong_square(in[1], 1, 0.25); },
       {x, x.clone()});
@@ -73,7 +73,7 @@ TEST(CheckGradients, DefaultsTellAPercentApart) {
   EXPECT_TRUE(check_gradients(scaled(1), wide).passed);
   EXPECT_FALSE(check_gradients(scaled(1 + 1e-6), wide).passed);
   EXPECT_NE(check_gradients(scaled(1), wide).message.find("(tolerance 1e-07)"), std::string::npos);
-  // Of two inputs the less precise sets the defaults.
+  // The less precise of two inputs determines the defaults.
   const CheckReport mixed =
       check_gradients([](const std::vector<Tensor>& in) { return in[0] * in[1]; }, {wide, x});
   EXPECT_TRUE(mixed.passed) << mixed.message;
@@ -104,12 +104,12 @@ TEST(CheckGradients, AnInputThatDoesNotMatterHasNone) {
   EXPECT_TRUE(check_gradients([](const Tensor& in) { return in * 3; }, scalar(2.0, here())).passed);
   EXPECT_TRUE(
       check_gradients([](const Tensor& in) { return in * 3; }, zeros({0, 2}, here())).passed);
-  // Nor has the only one.
+  // The only input has no gradient either.
   EXPECT_TRUE(check_gradients([&](const Tensor&) { return x * 2; }, x).passed);
   EXPECT_FALSE(check_gradients([](const Tensor& in) { return in.detach() * 2; }, x).passed);
 }
 
-// The norm of a gradient, differentiated in turn: the penalty of a Wasserstein critic.
+// The norm of a gradient, differentiated again, as in the penalty of a Wasserstein critic.
 TEST(CheckGradients, AFunctionThatAsksForGradients) {
   const Tensor x = tensor({0.5, -1, 2, 1.5, -0.25, 3}, {2, 3}, here());
   const Tensor w = tensor({1, -2, 0.5}, here());
@@ -120,21 +120,21 @@ TEST(CheckGradients, AFunctionThatAsksForGradients) {
   };
   const CheckReport report = check_gradients(penalty, x * 0.3);
   EXPECT_TRUE(report.passed) << report.message;
-  // What the function itself adds to the gradients of its inputs does not count.
+  // Gradients that the function itself adds to its inputs do not count.
   const auto counting = [](const Tensor& in) {
     in.sum().backward();
     return in.square();
   };
   const CheckReport beside = check_gradients(counting, x);
   EXPECT_TRUE(beside.passed) << beside.message;
-  // A gradient that is wrong in the second order is found.
+  // A gradient that is wrong only in the second order is found.
   const CheckReport wrong = check_gradients(
       [&](const Tensor& in) {
         return grad((in * in * in).sum(), in, {.create_graph = true}).detach() + in * 0;
       },
       x);
   EXPECT_FALSE(wrong.passed) << wrong.message;
-  // Also where the caller records no history.
+  // It is found although the caller records no history.
   const NoGrad no_grad;
   EXPECT_TRUE(check_gradients([](const Tensor& in) { return in.square(); }, x).passed);
 }

@@ -1,5 +1,5 @@
-// The test of the tests: each operation's result, and each gradient rule, is made wrong by one part
-// in a hundred, and the golden values must notice, for that operation and for no other.
+// The test of the tests: makes the result of each operation, and each gradient rule, wrong by one
+// percent. The golden values must detect this for that operation and no other.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -24,10 +24,10 @@ using Ops = std::set<OpId>;
 
 enum class Part { result, gradient };
 
-// Their gradient is zero everywhere.
+// Operations whose gradient is zero everywhere.
 const Ops kSteps{OpId::sign, OpId::floor, OpId::ceil, OpId::round, OpId::floor_div};
 
-// Spoils one operation of the thread, and notes which it sees.
+// Falsifies one operation of the thread, and notes which operations it sees.
 class Spoiler final : public graph::RecordingObserver {
  public:
   Spoiler(Part part, OpId op) : part_(part), op_(op), before_(graph::recording_observer()) {
@@ -74,7 +74,7 @@ struct GoldenCase {
   const Ops& ops(Part part) const { return part == Part::result ? recorded : differentiated; }
 };
 
-// Every case, with the operations it records.
+// Every case, with the operations that it records.
 const std::vector<GoldenCase>& all_cases() {
   static const std::vector<GoldenCase> all = [] {
     std::vector<GoldenCase> cases;
@@ -98,7 +98,7 @@ bool notices(const GoldenCase& c, Part part, OpId op) {
   try {
     return !problems_of(*c.family, *c.operation, c.number).empty();
   } catch (const Error&) {
-    return true;  // a wrong index, a wrong number of elements
+    return true;  // an error such as a wrong index or a wrong number of elements
   }
 }
 
@@ -114,7 +114,7 @@ class Mutation : public ::testing::Test {
     if (!test_device().is_cpu()) GTEST_SKIP() << "what the tests notice does not depend on devices";
     for (const OpId op : ops_of_cases(part)) {
       const std::string name = graph::op_table[static_cast<std::size_t>(op)].name;
-      std::map<std::string, bool> noticed;  // by the operation that was called
+      std::map<std::string, bool> noticed;  // by the called operation
       int others = 0;
       for (const GoldenCase& c : all_cases()) {
         if (c.ops(part).count(op) != 0) {
@@ -136,8 +136,8 @@ class Mutation : public ::testing::Test {
 TEST_F(Mutation, AWrongResultIsNoticedByItsOperationsCases) { expect_noticed(Part::result); }
 TEST_F(Mutation, AWrongGradientIsNoticedByItsOperationsCases) { expect_noticed(Part::gradient); }
 
-// ---- Rules that no golden case reaches: those of what other rules record, which work in gradients
-// of gradients only, and of what draws or calls a user's function. Differences must notice.
+// ---- Rules that no golden case reaches: those of operations that only other rules record, those
+// of random operations, and those of user functions. Finite differences must detect these.
 
 using Function1 = std::function<Tensor(const Tensor&)>;
 struct Checked {
@@ -154,8 +154,8 @@ Function1 gradient_of(Function1 function) {
   };
 }
 
-// Rows of elementwise.def that PyTorch's golden values do not have. conformance_unary_test.cpp has
-// a reference for the value of each.
+// Rows of elementwise.def without golden values from PyTorch. conformance_unary_test.cpp has a
+// reference for the value of each.
 std::vector<Checked> unary_without_golden_values() {
   std::set<std::string> golden;
   for (const Family& family : families()) {
@@ -170,7 +170,7 @@ std::vector<Checked> unary_without_golden_values() {
   for (const auto& [op, function] : rows) {
     if (golden.count(graph::op_table[static_cast<std::size_t>(op)].name) != 0) continue;
     all.push_back({op, [function = function](const Tensor& x) {
-                     // Around 0, or around 2 for what is defined there only.
+                     // Around 0, or around 2 for operations that are only defined there.
                      const Tensor small = x * 0.25, y = function(small, SourceLocation::here());
                      return isnan(y).any().item<bool>()
                                 ? function(small + 2, SourceLocation::here())
@@ -229,8 +229,8 @@ TEST_F(Mutation, AWrongRuleBeyondTheGoldenCasesIsNoticedByDifferences) {
     EXPECT_EQ(spoiler.differentiated_ops.count(op), 1u) << name;
     noticed.insert(op);
   }
-  // A copy to the device where the tensor is records nothing: device_test.cpp has two devices. What
-  // function_output gives only says that there is a gradient, which the rule of function takes.
+  // A copy to the tensor's own device records nothing; device_test.cpp uses two devices.
+  // function_output only signals that there is a gradient, which the rule of `function` takes.
   const Ops elsewhere{OpId::to_device, OpId::function_output};
   const Ops golden = ops_of_cases(Part::gradient);
   int rules = 0, by_golden = 0, by_differences = 0;
@@ -253,8 +253,8 @@ TEST_F(Mutation, AWrongRuleBeyondTheGoldenCasesIsNoticedByDifferences) {
       rules, by_golden, by_differences);
 }
 
-// Each operation and each gradient runs on this device, whatever cases are left to others.
-// Operations without golden values, and which tests look after them:
+// Each operation and each gradient runs on this device, whichever cases are left to others. This
+// lists the operations without golden values and the tests that cover them.
 TEST(Golden, EveryOperationAndEveryGradientIsCovered) {
   std::map<OpId, std::string> elsewhere = {
       {OpId::constant, "a number; every test has some"},

@@ -1,5 +1,5 @@
-// What a forward pass keeps for its gradients, once it has been evaluated: only values that a
-// wanted gradient is computed from.
+// The values that an evaluated forward pass keeps for its gradients: only those that a wanted
+// gradient is computed from.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -21,10 +21,10 @@ TensorOptions here() { return {.device = test_device()}; }
 Tensor numbers(const Shape& shape) { return rand(shape, here()).eval(); }
 Tensor leaf(const Shape& shape) { return numbers(shape).set_requires_grad(); }
 
-// The bytes of the pool that an evaluated forward pass holds besides its inputs, without the arena.
+// The pool bytes that an evaluated forward pass holds besides its inputs, without the arena.
 std::uint64_t kept_by(const std::function<Tensor()>& forward) {
   synchronize(test_device());
-  forward().eval();  // the plan and the arena exist
+  forward().eval();  // builds the plan and the arena
   synchronize(test_device());
   const std::uint64_t before = memory_stats(test_device()).in_use;
   const Tensor result = forward().eval();
@@ -32,7 +32,7 @@ std::uint64_t kept_by(const std::function<Tensor()>& forward) {
   return memory_stats(test_device()).in_use - before;
 }
 
-// `h` is made inside, so that nobody but a tape record can hold it.
+// `h` is created inside, so that only a tape record can hold it.
 TEST(SavedValues, ArithmeticWithNumbersKeepsNoOperand) {
   const Tensor x = leaf({kRows, kColumns});
   const auto tanh_then = [&](const std::function<Tensor(const Tensor&)>& last) {
@@ -57,7 +57,7 @@ TEST(SavedValues, ArithmeticWithNumbersKeepsNoOperand) {
 
 TEST(SavedValues, AFactorIsKeptForTheOtherOne) {
   const Tensor x = leaf({kRows, kColumns}), constant = numbers({kRows, kColumns});
-  // Of two factors made inside, `a` wants a gradient and `b` does not.
+  // One of the factors created inside requires a gradient, the other does not.
   EXPECT_EQ(kept_by([&] { return (x - 1) * (constant + 1); }), 2 * kBytes);
   EXPECT_EQ(kept_by([&] { return (constant + 1) * (x - 1); }), 2 * kBytes);
   EXPECT_EQ(kept_by([&] { return (x - 1) * (x + 1); }), 3 * kBytes);
@@ -71,13 +71,13 @@ TEST(SavedValues, FrozenLayersKeepNoInput) {
                bias = numbers({kColumns});
   EXPECT_EQ(kept_by([&] { return linear(x - 1, w, bias); }), kBytes);
   EXPECT_EQ(kept_by([&] { return (x - 1).matmul(w); }), kBytes);
-  // With a bias that is trained and weights that are not, too.
+  // A trained bias with frozen weights does not keep more.
   const Tensor trained = leaf({kColumns});
   EXPECT_EQ(kept_by([&] { return linear(x - 1, w, trained); }), kBytes);
-  // A layer whose input wants no gradient keeps the input and not a copy of the weights.
+  // A layer whose input needs no gradient keeps the input but no copy of the weights.
   const Tensor data = numbers({kRows, kColumns}), weights = leaf({kColumns, kColumns});
   EXPECT_EQ(kept_by([&] { return linear(data - 1, weights * 2); }), 2 * kBytes);
-  // If both want gradients, both are kept.
+  // If both require gradients, both are kept.
   EXPECT_EQ(kept_by([&] { return linear(x - 1, weights * 2); }),
             2 * kBytes + kColumns * kColumns * 4);
 }
@@ -90,7 +90,7 @@ TEST(SavedValues, FrozenConvolutionsKeepNoInput) {
   EXPECT_EQ(kept_by([&] { return conv2d(x - 1, trained, {}, {.padding = 1}); }), 2 * kImages);
 }
 
-// Each gradient of a layer norm alone is what it is among all three.
+// Each gradient of a layer norm computed alone equals the one computed with all three.
 TEST(SavedValues, PartsOfALayerNormMayBeFrozen) {
   const Tensor x = numbers({4, 8}), weight = numbers({8}), bias = numbers({8}), c = numbers({4, 8});
   const auto gradient_of = [&](std::initializer_list<int> wanted, int which) {
@@ -103,7 +103,7 @@ TEST(SavedValues, PartsOfALayerNormMayBeFrozen) {
     EXPECT_EQ(gradient_of({which}, which), gradient_of({0, 1, 2}, which)) << which;
 }
 
-// Gradients of gradients read what the first ones were computed from.
+// Gradients of gradients read the values that the first gradients were computed from.
 TEST(SavedValues, SecondOrderGradientsOfFrozenFactors) {
   const Tensor x = tensor({0.5, -1, 2}, {3}, here()).set_requires_grad();
   const Tensor c = tensor({2, 3, 4}, {3}, here());

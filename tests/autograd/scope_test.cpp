@@ -1,4 +1,4 @@
-// Scopes of a thread's settings: NoGrad, EnableGrad, ExecutionContext and Autocast that end out of
+// Scopes of a thread's settings (NoGrad, EnableGrad, ExecutionContext and Autocast) that end out of
 // order.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace volta {
 namespace {
 
-// Scopes on the heap may end in any order: what is left decides, and at last nothing is left.
+// Scopes on the heap may end in any order: the remaining ones decide, until none is left.
 TEST(Scopes, EndInAnyOrder) {
   static_assert(!std::is_copy_constructible_v<Autocast> && !std::is_move_constructible_v<Autocast>);
   static_assert(!std::is_copy_assignable_v<Autocast> && !std::is_move_assignable_v<Autocast>);
@@ -70,7 +70,7 @@ TEST(Scopes, AContextKeepsWhatItDoesNotName) {
       EXPECT_EQ(now.gpu_threshold, 7);
       EXPECT_EQ(now.gpu, Device::cpu());
       EXPECT_FALSE(now.deterministic);
-      // Named, though it is the standard value.
+      // The option is named although it has the standard value.
       const ExecutionContext innermost({.matmul = Precision::f32, .deterministic = true});
       EXPECT_EQ(execution_options().matmul, Precision::f32);
       EXPECT_TRUE(execution_options().deterministic);
@@ -79,7 +79,7 @@ TEST(Scopes, AContextKeepsWhatItDoesNotName) {
     }
     const ExecutionContext nothing({});
     EXPECT_EQ(execution_options().matmul, Precision::tf32);
-    // What was in force elsewhere is in force again, whatever is around.
+    // Restores the options that were in force elsewhere, whatever scopes are open here.
     const ExecutionContext as_at_first(at_first);
     EXPECT_EQ(execution_options().matmul, at_first.matmul);
     EXPECT_EQ(execution_options().gpu_threshold, at_first.gpu_threshold);
@@ -88,7 +88,7 @@ TEST(Scopes, AContextKeepsWhatItDoesNotName) {
   EXPECT_EQ(execution_options().placement, at_first.placement);
 }
 
-// Scopes of the library's own name what they need and leave the rest.
+// The library's own scopes name the options that they need and leave the others unchanged.
 TEST(Scopes, ABackwardPassKeepsTheOptionsForAUsersFunction) {
   Precision inside = Precision::f32;
   Tensor x = ones({2, 2}, {.device = test_device(), .requires_grad = true});
@@ -101,7 +101,7 @@ TEST(Scopes, ABackwardPassKeepsTheOptionsForAUsersFunction) {
   EXPECT_EQ(inside, Precision::tf32);
 }
 
-// The scope that a backward pass began in ends while it runs.
+// The scope in which a backward pass began ends while the pass runs.
 TEST(Scopes, EndInABackwardPass) {
   auto amp = std::make_unique<Autocast>(DType::bf16);
   const Tensor x = ones({2, 2}, {.device = test_device(), .requires_grad = true});

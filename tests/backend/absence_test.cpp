@@ -1,7 +1,7 @@
-// What is missing is explained, and what can go on goes on: no drivers, a backend of another build,
-// kernel caches that cannot be used, kernels that do not compile. Each case is a process of its
-// own, because devices are probed once: the test starts its own program again with another
-// environment.
+// Missing or unusable parts are explained, and everything else continues to work: no drivers, a
+// backend of another build, unusable kernel caches, kernels that do not compile. Each case runs in
+// its own process, because devices are probed once: the test starts its own program again with
+// another environment.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing_child;  // NOLINT: the test is about processes
 
-// No OpenCL vendor (and none that a loader finds elsewhere), no CUDA device.
+// No OpenCL vendor (and none that a loader finds elsewhere) and no CUDA device.
 const Environment kNothing{{"OCL_ICD_VENDORS", "/nonexistent-vendors"},
                            {"OPENCL_VENDOR_PATH", "/nonexistent-vendors"},
                            {"OCL_ICD_FILENAMES", ""},
@@ -106,7 +106,7 @@ TEST(Absence, FallbackIsAskedForByName) {
               "cuda:0: " + why_absent(DeviceType::cuda) + "; using the CPU (VOLTA_FALLBACK=cpu)");
     EXPECT_EQ(heard[1].second, "opencl:0: " + why_absent(DeviceType::opencl) +
                                    "; using the CPU (VOLTA_FALLBACK=cpu)");
-    // And a program written for a GPU runs.
+    // A program written for a GPU runs, too.
     EXPECT_EQ((ones({3}, {.device = Device::cuda()}) * 2).sum().item(), 6);
   });
 }
@@ -141,7 +141,8 @@ TEST(Absence, ABackendOfAnotherBuildIsRefused) {
   const std::string file = platform::library_file_name("volta_opencl");
   const fs::path built = backend_folders()[0] / file;
   if (!fs::exists(built)) GTEST_SKIP() << "the OpenCL backend is not built";
-  // The stamp is text in the library: a copy with one character changed is another build's.
+  // The stamp is text in the library, so a copy with one character changed belongs to another
+  // build.
   std::ifstream in(built, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};
   const std::string stamp = kBuildStamp;
@@ -205,7 +206,7 @@ TEST(Absence, AMissingCacheFolderIsMade) {
 
 TEST(Absence, AnUnusableCacheFolderIsOneWarning) {
   if (!opencl_here()) GTEST_SKIP() << "no OpenCL device";
-  // A folder below a file can be neither made nor written, not even by root.
+  // A folder below a file can be neither created nor written, even by root.
   const Folder folder;
   std::ofstream(folder.path() / "file") << "x";
   in_child({{"VOLTA_CACHE_DIR", folder / "file/below"}}, [] {
@@ -222,7 +223,7 @@ TEST(Absence, AReadOnlyCacheStillTrains) {
   in_child({{"VOLTA_CACHE_DIR", folder.path().string()}}, [] {
     listen();
     train_on_opencl();
-    EXPECT_EQ(warnings_about_the_cache(), geteuid() == 0 ? 0 : 1);  // root writes everywhere
+    EXPECT_EQ(warnings_about_the_cache(), geteuid() == 0 ? 0 : 1);  // root can write everywhere
   });
 }
 
@@ -237,7 +238,7 @@ TEST(Absence, CorruptCacheEntriesAreCompiledAgain) {
   };
   in_child(cache, trains_and_compiles);
   if (is_child()) return;
-  // Truncated, overwritten, empty: whatever happened to them.
+  // Entries are truncated, overwritten or emptied.
   int entries = 0;
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".bin") continue;
@@ -281,7 +282,7 @@ TEST(Absence, AKernelThatDoesNotCompileLeavesTheParameters) {
           EXPECT_NE(message.find(device.name()), std::string::npos) << message;
         }
         EXPECT_EQ(weight.to_vector<float>(), (std::vector<float>{1, 2, 3}));
-        // What needs no kernel still works.
+        // Operations without kernels still work.
         EXPECT_EQ(weight.detach().to(Device::cpu()).sum().item(), 6);
       });
 }

@@ -1,4 +1,4 @@
-// Naming devices, and what happens where they are absent. Holds on machines with and without GPUs.
+// Naming devices, and absent devices. The tests work on machines with and without GPUs.
 #include "volta/device.h"
 
 #include <gtest/gtest.h>
@@ -141,8 +141,8 @@ TEST(Devices, MemoryStatisticsFollowThePool) {
   EXPECT_GE(memory_stats(cpu).reserved, memory_stats(cpu).in_use);
 }
 
-// One-time messages need a fresh process each. Exits 0 when `act` twice logs `expected` messages at
-// `level`.
+// One-time messages need a new process each. It exits with 0 if calling `act` twice logs `expected`
+// messages at `level`.
 template <class Act>
 [[noreturn]] void exit_by_messages(LogLevel level, int expected, Act act) {
   int heard = 0;
@@ -208,7 +208,7 @@ TEST_F(DevicesDeathTest, TheEnvironmentNamesTheBest) {
               testing::ExitedWithCode(0), "");
 }
 
-// The first thing that needs to know the device says which variable is wrong, and what it may be.
+// The first call that needs the device names the wrong variable and its valid values.
 TEST(Devices, AWrongNameInTheEnvironmentIsTold) {
   const std::string expected = "expected cpu, cuda[:N], opencl[:N], gpu, best, auto or auto:DEVICE";
   for (const char* value : {"gpu7", "auto:gpu7", "auto:", "auto:auto", "cuda:x", "opencl:-1"}) {
@@ -233,7 +233,7 @@ TEST(Devices, AnAbsentDeviceInTheEnvironmentIsTold) {
   }
 }
 
-// Where tensors are made that no device is named for.
+// Where tensors are created if no device is named.
 TEST(PlacementScope, IsBySizeOrByForce) {
   const Device gpu = Device::gpu().value_or(Device::cpu());
   EXPECT_TRUE(zeros({1000, 1000}).device().is_cpu());

@@ -1,5 +1,5 @@
-// Drivers that fail: a library stands before the driver (tests/shims) and lets one of the calls
-// that a training step makes return an error.
+// Failing drivers: a library in front of the driver (tests/shims) lets one of the calls of a
+// training step return an error.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -28,13 +28,13 @@ using testing_faults::Training;
 
 constexpr int kSteps = 5;
 
-// A driver, what it returns when something went wrong that passes, and when all is over.
+// A driver, with its statuses for a temporary error and for the loss of the device.
 struct DriverKind {
   DeviceType type;
-  const char* shim;      // the library
-  const char* variable;  // that names it
-  int passing;           // of calls that enqueue
-  int passing_wait;      // of calls that wait
+  const char* shim;      // the library in front of the driver
+  const char* variable;  // the variable that names it
+  int passing;           // status of failing calls that enqueue
+  int passing_wait;      // status of failing calls that wait
   const char* launch;    // the function that starts a kernel
   const char* wait;      // the function that waits
   int fault;
@@ -66,7 +66,7 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
  protected:
   static std::string shim_path() { return paths::library_dir() + "/shims/" + GetParam().shim; }
 
-  // In a process with the shim, on the driver's first device; skipped where there is none.
+  // Runs in a process with the shim, on the driver's first device; skipped if there is none.
   template <class Body>
   void with_shim(Body body) {
     if (!testing_child::is_child()) {
@@ -78,7 +78,7 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
         {GetParam().variable, shim_path()},
         {"VOLTA_TUNE", "off"},
         {"VOLTA_TEST_DEVICE", to_string(DeviceAccess::make(GetParam().type, 0))}};
-    // A sanitizer's runtime wants to be the first library, unless told otherwise.
+    // A sanitizer's runtime must be the first library unless this is set.
     const char* options = std::getenv("ASAN_OPTIONS");
     environment["ASAN_OPTIONS"] =
         std::string(options != nullptr ? options : "") + ":verify_asan_link_order=0";
@@ -102,8 +102,8 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
     return function<decltype(&volta_shim_failed)>("volta_shim_failed")();
   }
 
-  // Every `stride`th call of a step to `name` (or to any function) fails once, with an error that
-  // passes.
+  // Every `stride`-th call of a step to `name` (or to any function) fails once with a temporary
+  // error.
   void fail_calls(const char* name, int failing_step, bool new_plans, long stride) {
     const auto nothing = [] {};
     const auto run = [&](const std::function<void()>& arm, const std::function<void()>& disarm) {
@@ -126,7 +126,7 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
                 fail_none();
               });
       SCOPED_TRACE("call " + std::to_string(call) + " of " + std::to_string(count) + ", " + what);
-      if (what.empty()) {  // how often a driver is asked whether it is done is up to chance
+      if (what.empty()) {  // the number of status queries varies
         ++missed;
         continue;
       }
@@ -134,7 +134,7 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
       EXPECT_EQ(outcome.losses, expected.losses);
       for (const auto& [state, values] : expected.values)
         EXPECT_EQ(outcome.values.at(state), values) << state;
-      // The step after values were loaded is another plan, which has memory of its own.
+      // The step after reloading values is another plan with memory of its own.
       if (outcome.lost == 0) {
         EXPECT_EQ(outcome.memory, expected.memory);
       }
@@ -154,12 +154,12 @@ class DriverFaults : public testing::TestWithParam<DriverKind> {
                 stride, errors, lost, names.c_str());
   }
 
-  // Each call in `ctest -C Full`, some of them otherwise.
+  // Every call in `ctest -C Full`, otherwise every `otherwise`-th.
   static long stride(long otherwise) {
     return std::getenv("VOLTA_TEST_FULL") != nullptr ? 1 : otherwise;
   }
 
-  // After a fault everything says so, with the first reason; the CPU goes on.
+  // After a fault every call reports the first reason; the CPU still works.
   void expect_lost(Training& training, const std::string& reason) {
     const std::string expected = to_string(test_device()) + " is lost: " + reason;
     const auto says_so = [&](const char* what, const std::function<void()>& act) {
@@ -195,8 +195,8 @@ TEST_P(DriverFaults, EveryLaunchOfAReplayedStep) {
 }
 
 TEST_P(DriverFaults, EveryCallOfAReplayedStep) {
-  // New plans on CUDA, whose graphs know addresses: the fourth run of the plan that the second step
-  // builds is a replay.
+  // On CUDA new plans and their graphs contain addresses: the fourth run of the plan that the
+  // second step builds is a replay.
   if (GetParam().type == DeviceType::cuda) {
     with_shim([&] { fail_calls("", 4, true, 1); });
   } else {
@@ -220,7 +220,7 @@ TEST_P(DriverFaults, ADeviceLostMidStepStaysLost) {
     for (int step = 0; step < 2; ++step) training.step(step);
     synchronize(test_device());
     const bool is_cuda = GetParam().type == DeviceType::cuda;
-    // On CUDA the third run of a plan is captured: a launch of a new plan fails.
+    // On CUDA the third run of a plan is captured, so the launch of a new plan is made to fail.
     if (is_cuda) forget_plans();
     fail(GetParam().launch, 3, GetParam().fault, GetParam().fault);
     try {
@@ -248,7 +248,7 @@ TEST_P(DriverFaults, AFaultThatShowsWhileWaitingLosesTheDevice) {
   });
 }
 
-// Products want memory to work in for each stream, which the computation itself fits without.
+// Products need workspace memory for each stream; the computation itself fits without it.
 TEST_P(DriverFaults, ProductsOfAnotherStreamDoWithoutMemoryToWorkIn) {
   if (GetParam().type != DeviceType::cuda) GTEST_SKIP() << "products of OpenCL want none";
   with_shim([&] {
@@ -262,12 +262,12 @@ TEST_P(DriverFaults, ProductsOfAnotherStreamDoWithoutMemoryToWorkIn) {
     const std::vector<float> expected = product(0);
     std::vector<std::string> messages;
     set_log_handler([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
-    // There is some after what the pool keeps was given back.
+    // There is some memory after the pool has released its cached chunks.
     fail("cuMemAlloc", 1, kOutOfMemory, kOutOfMemory);
     EXPECT_EQ(product(1), expected);
     EXPECT_EQ(failed(), "cuMemAlloc");
     EXPECT_TRUE(messages.empty()) << messages.front();
-    // There is none: the result takes what is left of the chunk that the operands are in.
+    // There is none: the result uses the rest of the chunk that contains the operands.
     fail("cuMemAlloc", -1, kOutOfMemory, kOutOfMemory);
     const std::vector<float> without = product(2);
     EXPECT_EQ(failed(), "cuMemAlloc");

@@ -1,5 +1,5 @@
-// The end of a process that has tensors in objects with static storage: their destructors run
-// before or after those of the driver.
+// The end of a process with tensors in static objects, whose destructors run before or after those
+// of the driver.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace volta {
 namespace {
 
-// Everything that a tensor may be when the process ends.
+// All states that a tensor may have when the process ends.
 struct Kept {
   Tensor computed, pending, weight;
   AsyncValues<float> values;
@@ -40,7 +40,7 @@ struct Kept {
   }
 };
 
-// Made before the device is used, so that it goes after what the driver has.
+// Created before the device is used, so that it is destroyed after the driver's objects.
 Kept& early() {
   static Kept kept;
   return kept;

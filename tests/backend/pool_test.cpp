@@ -1,4 +1,4 @@
-// The memory pool, over a backend that gives out handles of a device that does not exist.
+// The memory pool, over a backend that returns handles of an imaginary device.
 #include "backend/pool.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kGiB = 1 << 30;
 
-// Hands out handles without memory behind them and checks what comes back.
+// Returns handles without memory and checks which handles come back.
 class PaperBackend : public Backend {
  public:
   explicit PaperBackend(std::uint64_t capacity = 64 * kGiB) : capacity_(capacity) {}
@@ -61,7 +61,7 @@ class PaperBackend : public Backend {
  private:
   static constexpr std::uint64_t kChunkOffset = 512;  // a backend's memory need not start at 0
   struct Chunk {
-    std::unique_ptr<char> handle;  // only its address matters
+    std::unique_ptr<char> handle;  // only its address is used
     std::uint64_t bytes = 0;
   };
 
@@ -70,7 +70,7 @@ class PaperBackend : public Backend {
   std::map<void*, Chunk> chunks_;
 };
 
-// What is held, with the proof that no two allocations share a byte.
+// The held allocations, with a check that no two share a byte.
 class Held {
  public:
   void add(Address memory, std::uint64_t bytes) {
@@ -179,7 +179,7 @@ TEST(PoolTest, PressureReleasesCachedChunksBeforeItFails) {
   Pool pool(backend, 0, "paper:0");
   const Address cached = pool.allocate(40 * kMiB);
   pool.release(cached);
-  const Address a = pool.allocate(60 * kMiB);  // fits only when the 40 MiB go back
+  const Address a = pool.allocate(60 * kMiB);  // fits only after the 40 MiB are released
   EXPECT_EQ(pool.stats().reserved, 60 * kMiB);
   const Address b = pool.allocate(3 * kMiB);  // no room for a chunk of 16 MiB, but for the request
   EXPECT_EQ(pool.stats().reserved, 63 * kMiB);
@@ -305,7 +305,7 @@ TEST_P(PoolFragmentation, OfRandomUseIsAFifthAtMost) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, PoolFragmentation, testing::Range(1u, 9u));
 
-// A sequence that grows with every step, as in generating text.
+// A sequence that grows with every step, as in text generation.
 TEST(PoolTest, SizesThatGrowDoNotPileUp) {
   PaperBackend backend;
   Pool pool(backend, 0, "paper:0");

@@ -1,4 +1,4 @@
-// Backends: found, refused with a reason, and untouched before they are mentioned.
+// Backends are found, refused with a reason, and not loaded before they are named.
 #include "backend/registry.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A fresh folder, removed with the test.
+// A new folder, removed after the test.
 class BackendLoading : public testing::Test {
  protected:
   BackendLoading() {
@@ -79,7 +79,7 @@ TEST_F(BackendLoading, FoldersComeFromTheLibraryAndTheEnvironment) {
   EXPECT_EQ(folders[3], "/two");
 }
 
-// Built backends refuse a core of another build, each with a reason that names the stamps.
+// Backends refuse a core of another build, with a reason that names both stamps.
 TEST_F(BackendLoading, AnotherBuildsStampIsRefused) {
   int built = 0;
   for (const DeviceType type : {DeviceType::cuda, DeviceType::opencl}) {
@@ -126,13 +126,13 @@ TEST(Registry, AbsentDevicesThrow) {
   EXPECT_EQ(why_unusable(DeviceType::cpu, 0), "");
 }
 
-// The names of driver libraries that this process has mapped.
+// The driver libraries that this process has mapped.
 std::string mapped_drivers() {
   std::ifstream maps("/proc/self/maps");
   std::string line, found;
   while (std::getline(maps, line))
-    // libOpenCL.so itself is only the loader, and Debian's oneDNN links it; drivers are what it
-    // opens.
+    // libOpenCL.so itself is only the loader, and Debian's oneDNN links it; drivers are the
+    // libraries that it opens.
     for (const char* driver :
          {"libvolta_cuda", "libvolta_opencl", "libcuda.so", "libpocl", "libnvidia"})
       if (line.find(driver) != std::string::npos) found += line + "\n";

@@ -1,5 +1,5 @@
-// Which stream waits for what, over a backend that writes down what it is told; and the times that
-// memory of the pool carries.
+// Which stream waits for what, over a backend that logs the requests that it gets; and the times
+// that memory of the pool carries.
 #include "backend/streams.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::string name_of(Stream stream) {
          (stream == Stream::Compute ? "" : "-" + std::to_string(number_of(stream)) + ":");
 }
 
-// An event passes when a test says so.
+// An event passes when a test sets it.
 struct PaperEvent final : StreamEvent {
   explicit PaperEvent(std::string its_name) : name(std::move(its_name)) {}
   bool has_passed() const noexcept override { return passed; }
@@ -41,7 +41,7 @@ struct PaperEvent final : StreamEvent {
   std::atomic<bool> passed = false;
 };
 
-// Its device does nothing; events are named by their stream and counted.
+// The device does nothing; events are named by their stream and numbered.
 class PaperStreams : public Backend {
  public:
   int device_count() const override { return 1; }
@@ -74,7 +74,7 @@ class PaperStreams : public Backend {
   bool take_sent(int, void*, Address, std::size_t) override { return sent; }
   void begin_download(int, void*, Address, std::size_t) override { log_copy("begin"); }
 
-  // What happened since the last call.
+  // The requests since the last call.
   std::vector<std::string> told() { return std::exchange(log, {}); }
 
   bool streams = true;
@@ -99,7 +99,7 @@ using Told = std::vector<std::string>;
 
 class LanesTest : public testing::Test {
  protected:
-  // Work that reads memory which was given the upload; its number.
+  // Runs work that reads memory to which the upload was made; returns its number.
   std::uint64_t run(std::uint64_t uploads = 0) {
     MemoryTimes memory;
     memory.note_upload(uploads);
@@ -113,7 +113,7 @@ class LanesTest : public testing::Test {
     streams.compute(work, [] {});
     return work.number();
   }
-  // To memory with these times.
+  // Uploads to memory with these times.
   std::uint64_t upload(const StreamTimes& times = {}) {
     MemoryTimes memory;
     memory.set(times);
@@ -133,13 +133,13 @@ TEST_F(LanesTest, FreshMemoryIsUploadedToAtOnce) {
 }
 
 TEST_F(LanesTest, AnUploadWaitsForTheWorkThatUsedTheMemoryAndForNoLaterOne) {
-  upload();  // events from here on
+  upload();  // events are recorded from here on
   for (int i = 0; i < 5; ++i) run();
   ASSERT_EQ(backend.events.size(), 6u);
   backend.told();
   upload({.compute = {3}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute3", "upload"}));
-  upload({.compute = {2}});  // the stream waits for later work already
+  upload({.compute = {2}});  // the stream already waits for later work
   EXPECT_EQ(backend.told(), Told{"upload"});
   upload({.compute = {5}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute5", "upload"}));
@@ -170,7 +170,7 @@ TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
   EXPECT_EQ(backend.told(), (Told{"upload in compute", "download in compute"}));
 }
 
-// Another thread may wait for the device with the lock, for as long as a step takes.
+// Another thread may hold the lock and wait for the device for as long as a step takes.
 TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
   std::unique_lock taken(lock);
   MemoryTimes times;
@@ -178,7 +178,7 @@ TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
   std::jthread([&] { streams.upload({}, times, nullptr, 4); }).join();
   EXPECT_EQ(times.upload(), 1u);
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
-  streams.upload({}, times, nullptr, 4);  // its own thread's
+  streams.upload({}, times, nullptr, 4);  // an upload of the thread itself
   EXPECT_EQ(backend.told(), (Told{"compute waits for upload1", "upload in compute"}));
   EXPECT_EQ(times.use(0), 2u);
 }
@@ -193,7 +193,7 @@ TEST_F(LanesTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
   for (int i = 0; i < 7; ++i) run();
   upload({.compute = {2}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
-  upload({.compute = {7}});  // the point was marked after all of these
+  upload({.compute = {7}});  // the event was recorded after all of these
   EXPECT_EQ(backend.told(), Told{"upload"});
 }
 
@@ -266,7 +266,7 @@ TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
   EXPECT_EQ(backend.told(), (Told{"begin", "synchronize"}));
 }
 
-// Its first launches may have been enqueued.
+// Work that fails is counted, because its first launches may have been enqueued.
 TEST_F(LanesTest, WorkThatFailsIsCounted) {
   const Streams::Run work(streams, 0);
   EXPECT_THROW(streams.compute(work, [] { throw BackendError("paper: torn"); }), BackendError);
@@ -289,7 +289,7 @@ TEST(Lanes, OfADeviceWithoutThemAreOne) {
   EXPECT_TRUE(backend.events.empty());
 }
 
-// ---- Several streams that compute.
+// ---- Several compute streams.
 
 TEST_F(LanesTest, WorkOfTwoLanesRunsSideBySide) {
   MemoryTimes a, b;
@@ -318,7 +318,7 @@ TEST_F(LanesTest, ReadingWaitsForWhatWroteTheValueInAnotherLane) {
   EXPECT_EQ(backend.told(), Told{}) << "it has ended";
 }
 
-// Two models are given the same batch.
+// Two models read the same batch.
 TEST_F(LanesTest, ReadersDoNotWaitForEachOther) {
   MemoryTimes batch;
   run_in(1, {&batch}, {});
@@ -339,7 +339,7 @@ TEST_F(LanesTest, WritingWaitsForThoseWhoReadInOtherLanes) {
             (Told{"compute-1: waits for compute-2:1", "compute-1: waits for compute-3:3"}));
 }
 
-// What the first stream read while it was the only one was not noted.
+// Reads by the first stream while it was the only one were not noted.
 TEST_F(LanesTest, WritingWaitsForWhatTheFirstLaneDidBeforeThereWereOthers) {
   MemoryTimes value, later;
   run_in(0, {}, {&value});
@@ -409,7 +409,7 @@ TEST_F(LanesTest, LittleOfALaneIsUnderWay) {
   streams.set_room(1, 8);
   run_in(1, {}, {&value});
   streams.make_room(1);
-  streams.make_room(2);  // nothing there
+  streams.make_room(2);  // the stream is empty
   EXPECT_EQ(backend.events[1]->waits, 0);
 }
 
@@ -425,7 +425,7 @@ TEST_F(LanesTest, AValueThatWasSentIsTaken) {
   EXPECT_EQ(backend.events[0]->waits, 1) << "by the host: others read meanwhile";
 }
 
-// A buffer through which group after group goes up.
+// A buffer that is reused by one upload after another.
 TEST_F(LanesTest, AnUploadWaitsForCopiesOutOfItsMemory) {
   MemoryTimes scratch, value;
   streams.upload({}, scratch, nullptr, kLarge);
@@ -435,7 +435,8 @@ TEST_F(LanesTest, AnUploadWaitsForCopiesOutOfItsMemory) {
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute1", "upload"}));
 }
 
-// Uploads of several threads beside work, each number given once. (For the thread sanitizer, too.)
+// Several threads upload while others compute; each number is used once. (This is also for the
+// thread sanitizer.)
 TEST_F(LanesTest, ThreadsUploadWhileOthersCompute) {
   constexpr int kThreads = 4, kRounds = 200;
   std::vector<std::vector<std::uint64_t>> numbers(kThreads);
@@ -478,7 +479,7 @@ TEST(PoolTimes, PartsOfABlockKeepItsTimesAndTheWholeHasTheLatest) {
   Address parts[4];
   for (Address& part : parts) part = pool.allocate(4 * kMiB);
   for (std::uint64_t i = 0; i < 4; ++i)
-    pool.release(parts[i], {{10 + i, 0, 7 - i}, 9 - i, {}});  // joined to one
+    pool.release(parts[i], {{10 + i, 0, 7 - i}, 9 - i, {}});  // merged to one block
   StreamTimes used;
   const Address small = pool.allocate(2 * kMiB, &used);
   EXPECT_EQ(used.compute, (ComputeTimes{13, 0, 7}));
@@ -497,7 +498,7 @@ TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
   Pool pool(backend, 0, "paper:0");
   constexpr std::size_t kBytes = 32 * kMiB;
   StreamTimes used;
-  // A program that drops each batch before it makes the next: the block of the step under way is
+  // A program drops each batch before it makes the next: the block that the running step uses is
   // not the one that is uploaded to.
   std::set<void*> blocks;
   for (std::uint64_t step = 1; step < 50; ++step) {
@@ -508,8 +509,7 @@ TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
   }
   EXPECT_EQ(blocks.size(), 2u);
   EXPECT_EQ(pool.stats().reserved, 2 * kBytes);
-  // Where nothing ends, four serve in turn: no more are taken, and the one used longest ago comes
-  // first.
+  // If nothing ends, four blocks are used in turn, the least recently used one first.
   for (std::uint64_t step = 50; step < 60; ++step) {
     const Address batch = pool.allocate_idle(kBytes, {}, used);
     EXPECT_EQ(used.compute[0], step < 52 ? 0 : step - 4);
@@ -533,7 +533,7 @@ TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
   EXPECT_EQ(pool.allocate(kBytes, &used, 1), a) << "the same again";
   EXPECT_EQ(used.compute, (ComputeTimes{0, 5}));
   EXPECT_EQ(pool.allocate(512, nullptr, 1), small);
-  // A stream that needs more than it ever had leaves the others theirs.
+  // A stream that needs more memory than before does not take that of others.
   pool.release(a, {{0, 6}, 0, {}});
   const std::uint64_t reserved = pool.stats().reserved;
   const Address large = pool.allocate(2 * kBytes, nullptr, 2);
@@ -555,7 +555,7 @@ TEST(PoolTimes, UnderALimitOneLaneGetsWhatAnotherGaveBack) {
   EXPECT_EQ(used.compute, ComputeTimes{}) << "given back to the device, which waited";
   EXPECT_THROW(pool.allocate(32 * kMiB, nullptr, 1), OutOfMemory);
   pool.release(memory);
-  // Where something else is left of the chunk it takes the part that is free, and waits.
+  // If part of a chunk is in use, the free part is taken and waited for.
   const Address part = pool.allocate(8 * kMiB, nullptr, 2),
                 rest = pool.allocate(24 * kMiB, nullptr, 2);
   pool.release(rest, {{0, 0, 9}, 0, {}});

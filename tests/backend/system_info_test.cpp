@@ -1,4 +1,4 @@
-// What the library tells of itself and of this machine; the folder of compiled kernels.
+// The library's description of itself and of this machine, and the folder of compiled kernels.
 #include "volta/system_info.h"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ TEST(SystemInfo, FreeMemoryIsPartOfAllMemory) {
   EXPECT_TRUE(free_memory(Device::cpu()).has_value());
 }
 
-// A cache of its own, in place of the process's.
+// A separate cache instead of the process's.
 class KernelCacheFiles : public testing::Test {
  protected:
   KernelCacheFiles() {
@@ -96,13 +96,13 @@ TEST_F(KernelCacheFiles, OnlyVoltasAreFoundAndRemoved) {
   const fs::path fresh = put(key + ".bin." + std::string(16, 'e') + ".tmp", "half");
   const fs::path foreign = put(std::string(32, '1') + ".bin", "PNG");
   const fs::path other = put("README", "VOLTAK02");
-  const int writer = ::open(fresh.c_str(), O_WRONLY);  // as of a process that writes it
+  const int writer = ::open(fresh.c_str(), O_WRONLY);  // like a process that is writing it
   ASSERT_EQ(::flock(writer, LOCK_EX), 0);
 
   EXPECT_EQ(kernel_cache_folder(), folder_.string());
   const std::vector<KernelCacheFile> found = kernel_cache_files();
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].path, entry.string());  // the shorter name
+  EXPECT_EQ(found[0].path, entry.string());  // the shorter name comes first
   EXPECT_EQ(found[0].bytes, 17U);
   EXPECT_EQ(clear_kernel_cache().size(), 2U);
   EXPECT_TRUE(!fs::exists(entry) && !fs::exists(left));

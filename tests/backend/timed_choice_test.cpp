@@ -1,5 +1,5 @@
-// The fastest of several candidates: never the slow one, timed once, remembered for the next
-// process.
+// The fastest of several candidates: slow ones are never chosen, each is timed once, and the result
+// is remembered for the next process.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace volta {
 namespace {
 
-// A key under which no run of this test has timed anything.
+// A key that no run of this test has timed.
 ChoiceKey fresh_key() {
   return {"a machine", "key " + std::to_string(std::random_device{}()) + " " +
                            std::to_string(std::random_device{}())};
@@ -33,7 +33,8 @@ TEST(TimedChoice, TheSlowWayIsNeverChosen) {
   EXPECT_EQ(counters().timings - before.timings, 4u);
 }
 
-// Times vary, and grow as a device warms: close ones take turns, and the median counts.
+// Times vary and grow as a device warms up: similar candidates are timed in turns, and the median
+// counts.
 TEST(TimedChoice, CloseOnesAreTimedAgain) {
   std::vector<std::size_t> tried;
   const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
@@ -46,7 +47,7 @@ TEST(TimedChoice, CloseOnesAreTimedAgain) {
             (std::vector<std::size_t>{0, 1, 2, 3, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0}));
 }
 
-// One lucky time decides nothing.
+// A single fast time does not decide.
 TEST(TimedChoice, TheMedianCounts) {
   int runs = 0;
   const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
@@ -56,7 +57,7 @@ TEST(TimedChoice, TheMedianCounts) {
   EXPECT_EQ(fastest_candidate(2, seconds, 100), 1u);
 }
 
-// The memory is the disk: it knows no process.
+// What is remembered on disk does not depend on the process.
 TEST(TimedChoice, WhatWasChosenIsRemembered) {
   const ChoiceKey choice_key = fresh_key();
   EXPECT_FALSE(remembered_candidate(choice_key, kNames));
@@ -64,15 +65,15 @@ TEST(TimedChoice, WhatWasChosenIsRemembered) {
   const Counters before = counters();
   EXPECT_EQ(remembered_candidate(choice_key, kNames), 2u);
   EXPECT_EQ(counters().timings, before.timings);
-  // By name: candidates may come in another order, or no longer.
+  // Candidates are remembered by name: their order may change, and some may disappear.
   EXPECT_EQ(remembered_candidate(choice_key, std::vector<std::string>{"fast", "usual"}), 0u);
   EXPECT_FALSE(remembered_candidate(choice_key, std::vector<std::string>{"usual"}));
-  // Other hardware, another version of the library, another size: another key.
+  // Other hardware, another library version or another size gives another key.
   EXPECT_FALSE(remembered_candidate({"another machine", choice_key.what}, kNames));
   EXPECT_FALSE(remembered_candidate({choice_key.machine, choice_key.what + "1"}, kNames));
 }
 
-// By the time that passes, not by the runs' own: a candidate is built and run several times.
+// Elapsed time counts, not the time of runs: a candidate is built and run several times.
 TEST(TimedChoice, TimingIsBounded) {
   std::size_t tries = 0;
   const auto seconds = [&](std::size_t) {
@@ -81,7 +82,7 @@ TEST(TimedChoice, TimingIsBounded) {
     return 1e-6;
   };
   EXPECT_EQ(fastest_candidate(kNames.size(), seconds, 0.001), 0u);
-  EXPECT_EQ(tries, 2u);  // with one there would be no choice
+  EXPECT_EQ(tries, 2u);  // with only one there would be no choice
 }
 
 TEST(TimedChoice, WhereNothingWorksNothingIsChosen) {

@@ -1,4 +1,5 @@
-"""Opens libvolta in a process that has imported another library: beside.py MODULE LIBVOLTA. 77: it is not there."""
+"""Opens libvolta in a process that has imported another library: beside.py MODULE LIBVOLTA. It exits with 77
+if the module is not installed."""
 
 import ctypes
 import importlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What libvolta and its backends export. Symbols of the version VOLTA_<abi> are declared in the public headers:
-# each part of their names is a word there. VOLTA_<abi>_PRIVATE has what backends and tests of the same build
-# use, all of it in namespace volta. A backend has one function.
+# Checks the symbols that libvolta and its backends export. Symbols of the version VOLTA_<abi> must be declared in the
+# public headers: each part of their names is a word there. Symbols of VOLTA_<abi>_PRIVATE, which backends and tests of
+# the same build use, must be in namespace volta. A backend exports one function.
 #   exports.sh INCLUDE_FOLDER ABI LIBVOLTA [BACKEND...]
 set -euo pipefail
 include=$1 abi=$2 library=$3
@@ -12,12 +12,12 @@ find "$include" -name '*.h' -exec cat {} + | grep -oE '[A-Za-z_][A-Za-z_0-9]*' |
 
 nm -D --with-symbol-versions --defined-only "$library" | awk -v words="$words" -v abi="VOLTA_$abi" '
   BEGIN { while ((getline word < words) > 0) known[word] = 1 }
-  $2 == "A" && ($3 == abi || $3 == abi "_PRIVATE") { next }  # the versions themselves
+  $2 == "A" && ($3 == abi || $3 == abi "_PRIVATE") { next }  # the names of the versions
   {
     split($3, parts, /@@?/)
     name = parts[1]; version = parts[2]
     if (version != abi && version != abi "_PRIVATE") { print name ": has no version of libvolta"; bad = 1; next }
-    # A nested name in namespace volta: its parts are lengths and identifiers.
+    # A nested name in namespace volta is a sequence of lengths and identifiers.
     if (!match(name, /^_Z(T[VIST]|Th[n0-9]*_|Tv[n0-9_]*_|Z)?N[KRO]*5volta/)) {
       print name ": is not in namespace volta"; bad = 1; next
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How libraries and programs were compiled: stack protectors, checked calls of libc, full RELRO, no executable
-# stack, at any address; on x86 with landing pads of control-flow protection.
+# Checks how libraries and programs were compiled: with stack protectors, checked calls of libc, full RELRO, no
+# executable stack, position-independent, and on x86 with the landing pads of control-flow protection.
 #   hardened.sh PROCESSOR LIBVOLTA FILE...
 set -euo pipefail
 processor=$1
@@ -23,12 +23,12 @@ for file in "$@"; do
   has "$segments" 'GNU_STACK.* RW ' || complain "$file" 'has an executable stack'
   has "$(readelf -hW "$file")" 'Type:.*DYN' || complain "$file" 'is not position-independent'
   if [[ $processor =~ x86_64|AMD64 ]]; then
-    # The mark in the file is lost where the system's startup files have none; the instructions are there.
+    # The file lacks the property if the system's startup files lack it, so the instructions are searched instead.
     [[ $(objdump -d --no-show-raw-insn "$file" | grep -c endbr64) -gt 0 ]] ||
       complain "$file" 'has no landing pads (-fcf-protection)'
   fi
 done
-# Calls are checked where the compiler knows how large a buffer is, as in libvolta it does somewhere.
+# The compiler checks calls on buffers whose size it knows. libvolta has some of them.
 has "$(nm -D --undefined-only "$1" | grep -v __stack_chk)" '__[a-z]+_chk' ||
   complain "$1" 'calls libc without checks (_FORTIFY_SOURCE)'
 exit $status

@@ -1,5 +1,5 @@
-// Whether Volta reads its environment: "read" or "not read". With the argument "secure" only where
-// the kernel says that the process has more rights than its caller; 77: it does not.
+// Prints whether Volta reads its environment: "read" or "not read". With the argument "secure" it
+// exits with status 77 unless the kernel reports that the process has more rights than its caller.
 #include <sys/auxv.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Opens libvolta where the loader has little memory left for thread-local variables at fixed
-// places: a library that takes nearly all of it was opened before.
+// places: another library that takes nearly all of it was opened before.
 //   volta_static_tls EATER LIBVOLTA
 #include <dlfcn.h>
 
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;
-  // The loader takes a library of another name for another library.
+  // The loader treats a copy with another name as another library.
   std::string folder = (fs::temp_directory_path() / "volta_tls_XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 2;
   std::vector<void*> eaters;
@@ -20,12 +20,12 @@ int main(int count, char** arguments) {
     const fs::path copy = fs::path(folder) / ("eater" + std::to_string(i) + ".so");
     fs::copy_file(arguments[1], copy);
     void* eater = dlopen(copy.c_str(), RTLD_NOW);
-    if (eater == nullptr) break;  // nothing is left
+    if (eater == nullptr) break;  // no memory is left
     eaters.push_back(eater);
   }
   fs::remove_all(folder);
-  // Each has 64 bytes. What libvolta may need is left: its own 512 bytes at most, and the 136 of
-  // the OpenMP runtime, which Volta does not choose.
+  // Each library takes 64 bytes. The rest is what libvolta may need: at most 512 bytes for itself,
+  // and 136 for the OpenMP runtime, which Volta does not control.
   constexpr std::size_t kLeft = 11;
   if (eaters.size() <= kLeft || eaters.size() == 1000) {
     std::printf("skipped: %zu libraries were opened\n", eaters.size());

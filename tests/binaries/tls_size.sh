@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The thread-local variables of libvolta take at most LIMIT bytes, and it asks for nobody else's at a fixed place:
-# the loader refuses that once another library's variables have been given memory (dlopen after PyTorch).
+# Checks that the thread-local variables of libvolta take at most LIMIT bytes, and that it uses no variable of another
+# library at a fixed offset: the loader rejects that if the library already has memory (dlopen after PyTorch).
 #   tls_size.sh LIMIT LIBVOLTA
 set -euo pipefail
 limit=$1 library=$2
@@ -11,7 +11,7 @@ if ((size > limit)); then
   readelf -sW "$library" | awk '$4 == "TLS" {print $3, $8}' | c++filt | sort -rn | uniq
   exit 1
 fi
-# TPOFF64 is the fixed place. Of another library's variable it has that one's name.
+# The relocation TPOFF64 is a fixed offset. It has a name if the variable is another library's.
 foreign=$(readelf -rW "$library" | awk '$3 == "R_X86_64_TPOFF64" && $5 ~ /@/ && $5 !~ /VOLTA/ {print $5}')
 if [[ -n $foreign ]]; then
   echo "variables of other libraries at a fixed place: $foreign"

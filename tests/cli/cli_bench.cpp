@@ -20,7 +20,7 @@ class CliBench : public Runs {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // An earlier result of `launch`, so many times as fast as the one in `now`.
+  // Writes an earlier result of `launch` that is faster by this factor than the one in `now`.
   std::string earlier(nlohmann::json now, double speed) const {
     auto& value = now["devices"][0]["results"][0]["value"];
     value = value.get<double>() / speed;
@@ -41,7 +41,7 @@ TEST(CliBenchTiming, AStepOfAMillisecond) {
   EXPECT_GE(time.low, 0.001);
   EXPECT_LE(time.low, time.median);
   EXPECT_LE(time.median, time.high);
-  EXPECT_LT(time.low, 0.02);  // on a machine with much else to do
+  EXPECT_LT(time.low, 0.02);  // generous, for a busy machine
 }
 
 TEST_F(CliBench, Results) {
@@ -82,7 +82,8 @@ TEST_F(CliBench, ATableOfEveryCase) {
 
 TEST_F(CliBench, Comparisons) {
   const auto now = json_of(quick({"--only", "launch", "--json"}));
-  // It was a hundred times as slow before: a ratio of about 100, and lower is better.
+  // The earlier result was a hundred times as slow, so the ratio is about 100; lower values are
+  // better.
   const Ended faster = volta(quick(
       {"--only", "launch", "--json", "--compare", earlier(now, 0.01), "--fail-below", "0.9"}));
   EXPECT_EQ(faster.code, 0) << faster.err;
@@ -94,9 +95,9 @@ TEST_F(CliBench, Comparisons) {
               slower.err.ends_with(" times as fast as before, asked for 0.9\n"))
       << slower.err;
   EXPECT_TRUE(has(slower.out, "ratio")) << slower.out;
-  // Without a limit it is only shown.
+  // Without a limit the ratio is only shown.
   EXPECT_EQ(volta(quick({"--only", "launch", "--compare", path("before.json")})).code, 0);
-  // Another case has no ratio.
+  // A case without an earlier result has no ratio.
   EXPECT_TRUE(has(complaint(quick({"--only", "softmax", "--compare", path("before.json")}), 1),
                   "has none of the results"));
 }
@@ -104,7 +105,7 @@ TEST_F(CliBench, Comparisons) {
 TEST_F(CliBench, WhatWasMeasuredBeforeIsMissed) {
   auto now = json_of(quick({"--only", "launch", "--json"}));
   auto& results = now["devices"][0]["results"];
-  results[0]["value"] = 1000.0;  // seconds: anything is faster
+  results[0]["value"] = 1000.0;  // in seconds, so that any result is faster
   results.push_back({{"name", "gone"}, {"what", "x"}, {"value", 1.0}});
   now["devices"].push_back({{"device", "cuda:77"},
                             {"name", "some GPU"},
@@ -118,7 +119,7 @@ TEST_F(CliBench, WhatWasMeasuredBeforeIsMissed) {
   const Ended missed = judged({"launch", "gone"});
   EXPECT_EQ(missed.code, 1);
   EXPECT_EQ(missed.err, "volta bench: gone on cpu: measured before, and not now\n");
-  EXPECT_EQ(judged({"launch"}).code, 0);  // it was not asked for
+  EXPECT_EQ(judged({"launch"}).code, 0);  // the missing case was not requested
   const Ended without =
       volta({"bench", "--quick", "--only", "launch", "--compare", file, "--fail-below", "0.5"},
             {.environment = {{"OCL_ICD_VENDORS", "/none"}}});

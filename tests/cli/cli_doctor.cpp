@@ -20,19 +20,19 @@ bool has(const std::string& text, const std::string& part) {
 
 class CliDoctor : public Program {
  protected:
-  // The first step that failed, of the only device.
+  // The first failed step of the only device.
   static json failure(const json& document) {
     for (const json& step : document[0]["steps"])
       if (step["result"] == "failed") return step;
     return {};
   }
-  // A loader that finds this driver and no other.
+  // An OpenCL loader that finds this driver and no other.
   How driver(const std::string& name) const {
     std::filesystem::create_directory(path("vendors"));
     put("vendors/only.icd", driver_folder() + "/libvolta_driver_" + name + ".so\n");
     return {.environment = {{"OCL_ICD_VENDORS", path("vendors")}}};
   }
-  // Why there is no OpenCL device; empty where there is one.
+  // Why there is no OpenCL device; empty if there is one.
   std::string why_no_opencl() const {
     const json info = json_of({"info", "--json"});
     for (const json& absent : info["absent"])
@@ -120,13 +120,13 @@ TEST_F(CliDoctor, AdviceNamesPackages) {
   EXPECT_EQ(
       doctor_hint(cuda, "backend", "CUDA driver 12.6, NVRTC 12.6, cuBLASLt 12.6.4, cuDNN 9.5.0"),
       "");
-  // Whatever fails, something can be done.
+  // There is advice for every failure.
   for (const DoctorStep& step : doctor_steps())
     for (const DoctorTarget& target : {cuda, opencl})
       EXPECT_FALSE(doctor_advice(target, step.name, "").empty()) << step.name;
 }
 
-// On a machine without CUDA it says so; with it all is well.
+// Without CUDA the doctor says so; with CUDA all steps succeed.
 TEST_F(CliDoctor, CudaIsThereOrItIsSaidWhy) {
   const json document = json_of({"doctor", "--device", "cuda", "--json"});
   ASSERT_EQ(document[0]["device"], "cuda:0");

@@ -1,4 +1,4 @@
-// volta eval: the numbers that the training wrote, and what is refused.
+// volta eval: it reports the numbers that the training reported, and refuses unsuitable input.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ TEST_F(CliEval, TheNumbersOfTheTraining) {
                "width=16", "--set", "count=960", "--device", "cpu", "--json"});
   EXPECT_EQ(plain["metrics"], found["metrics"]);
 
-  // Of 160 images, whatever their batches.
+  // All 160 images count, whatever the batch size.
   const auto sevens = json_of({"eval", path("run"), "--batch", "7", "--device", "cpu", "--json"});
   EXPECT_EQ(sevens["metrics"]["test accuracy"], found["metrics"]["test accuracy"]);
   EXPECT_EQ(sevens["confusion"], found["confusion"]);
@@ -125,7 +125,7 @@ TEST_F(CliEval, Mistakes) {
   EXPECT_TRUE(has(eval({path("run")}, 1), "config.json"));
 }
 
-// In runs/ a name is enough.
+// A run in runs/ can be given by its name.
 TEST_F(CliEval, ByName) {
   ASSERT_EQ(volta(small("runs/quick", {"--quiet", "--set", "epochs=1"})).code, 0);
   fs::current_path(folder_);

@@ -1,4 +1,4 @@
-// volta explain: what it says is what runs.
+// volta explain: it describes the steps that actually run.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,7 +31,7 @@ TEST_F(CliExplain, ATrainingStep) {
   EXPECT_EQ(plan["batch"], 64);
   const int kernels = plan["kernels"], calls = plan["library_calls"];
   EXPECT_EQ(plan["steps"].size(), static_cast<std::size_t>(kernels + calls));
-  // Three products forward, five backward: the images need no gradient.
+  // Three products forward and five backward, because the images need no gradient.
   EXPECT_EQ(calls, 8);
   for (const char* operation : {"relu", "cross_entropy", "adam", "total_norm"})
     EXPECT_TRUE(computes(plan, operation)) << operation;
@@ -40,7 +40,7 @@ TEST_F(CliExplain, ATrainingStep) {
   std::uint64_t read = 0;
   for (const auto& step : plan["steps"]) read += step["bytes_read"].get<std::uint64_t>();
   EXPECT_EQ(plan["bytes_read"], read);
-  // At least weights, moments and gradients, which are read once: 13,002 of them.
+  // At least weights, moments and gradients are read once: 13,002 numbers each.
   EXPECT_GT(read, 4U * 4 * 13'002);
   EXPECT_GE(plan["ran"]["peak_memory"].get<std::uint64_t>(), 4U * 4 * 13'002);
   EXPECT_FALSE(plan["results"].empty());

@@ -113,7 +113,7 @@ TEST_F(CliFiles, InspectComputesStatistics) {
   EXPECT_EQ(of["x"]["max"], 6.0);
   EXPECT_NEAR(of["x"]["mean"].get<double>(), 0.8, 1e-12);
   EXPECT_NEAR(of["x"]["std"].get<double>(), std::sqrt(46 / 5.0 - 0.64), 1e-12);
-  EXPECT_EQ(of["i"]["max"].get<std::int64_t>(), 9007199254740993);  // no double holds it
+  EXPECT_EQ(of["i"]["max"].get<std::int64_t>(), 9007199254740993);  // no double can represent it
   EXPECT_EQ(of["i"]["min"], -5);
   EXPECT_TRUE(of["none"]["min"].is_null());
   EXPECT_TRUE(of["nan"]["mean"].is_null());
@@ -164,7 +164,7 @@ TEST_F(CliFiles, FilesThatAreNoneOrHostile) {
   EXPECT_FALSE(std::filesystem::exists(path("out.npz")));
   const std::string golden = source_tree() + "/tests/golden/torch_files/";
   for (const char* file : {"module.pt", "script.pt"}) complaint({"inspect", golden + file}, 1);
-  // A tensor that cannot be read is said, and not lost on the way to another file.
+  // A tensor that cannot be read is reported, and not silently lost when converting.
   const Ended mixed = volta({"inspect", golden + "mixed.pt"});
   EXPECT_EQ(mixed.code, 0);
   EXPECT_NE(mixed.err.find("2 tensors were not read"), std::string::npos) << mixed.err;
@@ -174,7 +174,7 @@ TEST_F(CliFiles, FilesThatAreNoneOrHostile) {
   const std::string file = saved("m", sample());
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   complaint({"inspect", file}, 1);
-  // U+009B begins commands of terminals as ESC [ does; U+202E writes what follows backwards.
+  // U+009B begins terminal commands like ESC [; U+202E reverses the direction of the text after it.
   const std::string evil =
       "\x1b]0;owned\x07\n\xc2\x9b"
       "2J\xe2\x80\xae" +
@@ -193,7 +193,7 @@ TEST_F(CliFiles, FilesThatAreNoneOrHostile) {
 TEST_F(CliFiles, AFileThatMayNotBeReadIsAFailure) {
   const std::string file = saved("m", sample());
   std::filesystem::permissions(file, std::filesystem::perms::none);
-  // Root may read everything; another user must be able to run the program.
+  // Root can read everything; another user must be able to run the program.
   const How how = {.as_nobody = true};
   if (volta({"--version"}, how).code != 0) GTEST_SKIP() << "nobody cannot run the program";
   EXPECT_EQ(complaint({"inspect", file}, 1, how),
@@ -247,7 +247,7 @@ TEST_F(CliFiles, CompareTellsAllDifferences) {
   EXPECT_EQ(of["near"]["max_relative"], 0.2);
   EXPECT_EQ(of["far"]["differing_elements"], 2);
   EXPECT_EQ(of["far"]["max_absolute"], "inf");
-  EXPECT_EQ(of["big"]["differing_elements"], 1);  // though doubles see none
+  EXPECT_EQ(of["big"]["differing_elements"], 1);  // although doubles do not distinguish them
   EXPECT_EQ(of["shape"]["b"]["shape"], json({3, 2}));
   EXPECT_EQ(of["type"]["differing_elements"], 0);
 }
@@ -341,8 +341,8 @@ TEST_F(CliFiles, ConvertMapsNames) {
                   "--rename extar: no tensor has such a name; did you mean 'extra'?"));
   EXPECT_TRUE(has(refused("--select", "nothing*"), "--select nothing*: no tensor"));
   EXPECT_TRUE(has(refused("--strip", "foo."), "--strip foo.: no tensor"));
-  EXPECT_TRUE(has(refused("--transpose", "extra"), "extra"));  // it has one axis
-  EXPECT_TRUE(has(refused("--rename", "net.*=x"), "x"));       // three would be called x
+  EXPECT_TRUE(has(refused("--transpose", "extra"), "extra"));  // it has only one axis
+  EXPECT_TRUE(has(refused("--rename", "net.*=x"), "x"));       // three tensors would be called x
   EXPECT_FALSE(std::filesystem::exists(path("c.npz")));
 }
 
@@ -354,7 +354,7 @@ TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
   EXPECT_EQ(std::filesystem::file_size(out), 4U);
   EXPECT_EQ(volta({"convert", path("a"), out, "--force"}).code, 0);
   EXPECT_EQ(volta({"compare", path("a"), out}).code, 0);
-  EXPECT_EQ(volta({"convert", out, out, "--force", "--dtype", "f64"}).code, 0);  // onto itself
+  EXPECT_EQ(volta({"convert", out, out, "--force", "--dtype", "f64"}).code, 0);  // in place
   EXPECT_EQ(load(out).at("conv.bias").dtype(), DType::f64);
   std::filesystem::create_directory(path("d.npz"));
   EXPECT_TRUE(has(complaint({"convert", path("a"), path("d.npz"), "--force"}, 2),
@@ -363,8 +363,8 @@ TEST_F(CliFiles, ConvertReplacesNothingUnlessTold) {
                   "there is no folder " + path("no/such")));
 }
 
-// The index beside OUT may be that of the model which is read, or one that somebody made to have
-// files removed.
+// The index beside OUT may belong to the model being read, or may have been made so that files are
+// removed.
 TEST_F(CliFiles, ConvertRemovesNothing) {
   const auto names = [&](const std::string& folder) {
     std::set<std::string> all;

@@ -1,4 +1,4 @@
-// volta generate: text token by token, the same for the same seed; and how it ends.
+// volta generate: text token by token, equal for equal seeds; and how it ends.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -49,8 +49,8 @@ TEST(CliGenerateStream, WholeCharactersOnly) {
     EXPECT_TRUE(stream.add({&byte, 1}));
     EXPECT_TRUE(is_utf8(out.str())) << out.str();
   }
-  EXPECT_EQ(out.str(), text);  // the last character is whole
-  stream.add("\xe2\x82");      // and this one will never be
+  EXPECT_EQ(out.str(), text);  // the last character is complete
+  stream.add("\xe2\x82");      // this character is never completed
   EXPECT_EQ(out.str(), text);
   stream.finish();
   EXPECT_EQ(out.str(), text + "\xef\xbf\xbd\xef\xbf\xbd\n");
@@ -128,7 +128,7 @@ class CliGenerate : public Runs {
     EXPECT_EQ(ended.err, "");
     return ended.out;
   }
-  // A GPT-2 in Hugging Face's layout, with weights of no meaning.
+  // A GPT-2 in Hugging Face's layout with random weights.
   std::string pretrained(const std::string& name) const {
     const fs::path folder = path(name), files = source_tree() + "/tests/golden/tokenizer";
     fs::create_directories(folder);
@@ -155,7 +155,7 @@ class CliGenerate : public Runs {
 TEST_F(CliGenerate, TheSameSeedGivesTheSameText) {
   for (const char* recipe : {"char-gpt", "char-lstm"}) {
     ASSERT_EQ(volta(text_run(recipe, recipe, {"--quiet"})).code, 0);
-    // Three times as many as the model has positions.
+    // Three times as many tokens as the model has positions.
     const std::string one = text(recipe, {"--seed", "5", "--tokens", "75"});
     EXPECT_TRUE(one.starts_with("The ")) << one;
     EXPECT_GE(one.size(), 4U + 75);
@@ -168,7 +168,7 @@ TEST_F(CliGenerate, TheSameSeedGivesTheSameText) {
   }
 }
 
-// With the cache it is what the library says without one.
+// Generation with the cache gives the library's text without one.
 TEST_F(CliGenerate, ItIsTheLibrarysText) {
   ASSERT_EQ(volta(text_run("char-gpt", "run", {"--quiet"})).code, 0);
   const auto corpus = data::CharCorpus::from_text(data::embedded_text());
@@ -201,14 +201,14 @@ TEST_F(CliGenerate, OneDocument) {
   EXPECT_GT(all["tokens_per_second"], 0);
   EXPECT_EQ("O " + all["text"].get<std::string>() + "\n",
             text("run", {"--prompt", "O ", "--tokens", "10", "--seed", "4"}));
-  // Without --quiet, a line about it.
+  // Without --quiet a line of statistics follows.
   const Ended told = volta(words("run", {"--tokens", "3", "--seed", "4"}));
   EXPECT_TRUE(told.err.starts_with("3 tokens in ")) << told.err;
   EXPECT_TRUE(has(told.err, "seed 4")) << told.err;
 }
 
 TEST_F(CliGenerate, Prompts) {
-  // What it learned from, and then lost: the run has the alphabet.
+  // The training text is lost, but the run has the alphabet.
   std::string corpus;
   for (int i = 0; i < 60; ++i) corpus += "grüße an alle, ";
   ASSERT_EQ(volta(text_run("char-lstm", "run", {"--quiet", "--data", put("text", corpus)})).code,
@@ -243,7 +243,7 @@ TEST_F(CliGenerate, StopsBeforeAText) {
 TEST_F(CliGenerate, HuggingFacesLayout) {
   pretrained("gpt2");
   for (const char* seed : {"1", "2", "3"}) {
-    // Tokens of any bytes; twice as many as there are positions.
+    // Tokens may contain any bytes; this is twice the number of positions.
     const auto all = json_of(words("gpt2", {"--json", "--prompt", "Hello", "--tokens", "64",
                                             "--seed", seed, "--temperature", "2"}));
     EXPECT_TRUE(all["ended"] == "end of text" || all["tokens"] == 64) << all;
@@ -281,7 +281,7 @@ TEST_F(CliGenerate, CtrlCEndsTheLine) {
   const Ended ended =
       volta_during(words("run", {"--tokens", "100000000"}), [&](pid_t process, int out) {
         std::array<char, 256> bytes{};
-        ssize_t count = ::read(out, bytes.data(), bytes.size());  // there is text before the end
+        ssize_t count = ::read(out, bytes.data(), bytes.size());  // text arrives before the end
         EXPECT_GT(count, 0);
         ::kill(process, SIGINT);
         for (; count > 0; count = ::read(out, bytes.data(), bytes.size()))
@@ -294,7 +294,7 @@ TEST_F(CliGenerate, CtrlCEndsTheLine) {
   EXPECT_TRUE(has(ended.err, " in ")) << ended.err;
 }
 
-// As of `| head -c 100`.
+// The reader of the output ends early, like `| head -c 100`.
 TEST_F(CliGenerate, NobodyReadsOn) {
   ASSERT_EQ(volta(text_run("char-gpt", "run", {"--quiet"})).code, 0);
   for (const bool ignored : {false, true}) {
@@ -308,7 +308,7 @@ TEST_F(CliGenerate, NobodyReadsOn) {
     EXPECT_EQ(ended.code, 1);
     EXPECT_EQ(ended.err, "volta generate: cannot write to the standard output: Broken pipe\n");
   }
-  // Without a line of statistics before.
+  // No line of statistics is printed before.
   const Ended full = volta(words("run", {"--tokens", "100000000"}), {.out_file = "/dev/full"});
   EXPECT_EQ(full.code, 1);
   EXPECT_EQ(full.err,

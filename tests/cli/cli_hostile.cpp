@@ -1,4 +1,4 @@
-// Files and options that ask the command for too much.
+// Files and options that request too many resources.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -33,13 +33,13 @@ TEST_F(CliFilesHostile, ConfigurationsAreNotRecursedInto) {
     EXPECT_TRUE(has(complaint({"eval", path("run")}, 1), "is nested deeper than 64"));
     EXPECT_TRUE(has(complaint({"generate", path("run")}, 1), "is nested deeper than 64"));
   }
-  // A number beyond those of a double.
+  // A number outside the range of doubles.
   put("run/config.json", "{\"recipe\":\"mlp\",\"settings\":{\"lr\":1e999}}");
   for (const auto& words : {std::vector<std::string>{"train", "--resume", path("run")},
                             {"eval", path("run")},
                             {"generate", path("run")}})
     EXPECT_TRUE(has(complaint(words, 1), "contains a number that is too large")) << words[0];
-  // An object of so many members is searched for every one of them.
+  // Adding a member to an object searches all of its members.
   std::string members = "{\"recipe\":\"mlp\",\"settings\":{\"a\":0";
   for (int i = 0; i < 80'000; ++i) members += ",\"" + std::to_string(i) + "\":0";
   put("run/config.json", members + "}}");
@@ -59,7 +59,7 @@ TEST_F(CliFilesHostile, ConfigurationsAreNotRecursedInto) {
   EXPECT_TRUE(has(ended.err, "2 lines are no")) << ended.err;
 }
 
-// Whether a folder is a run's is found out within the limits of those who read its files.
+// Whether a folder belongs to a run is found out within the limits for reading its files.
 TEST_F(CliFilesHostile, FoldersAreLookedAtWithinLimits) {
   constexpr std::uint64_t kMost = 400'000'000;
   const std::string deep(20'000'000, '[');
@@ -115,8 +115,8 @@ TEST_F(CliFilesHostile, OptionsThatSizeSomethingHaveAnEnd) {
   }
 }
 
-// A checkpoint that says it was made after a billion steps: they are not made again. Whoever writes
-// that leaves out the checksums, as checkpoints of before do.
+// A checkpoint that claims to follow a billion steps, which are not repeated. Such a file would
+// have no checksums, like old checkpoints.
 TEST_F(CliFilesHostile, StepsOfACheckpointAreNotMadeAgain) {
   ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=1"})).code, 0);
   const std::string bytes = read("run/last.safetensors");
@@ -141,8 +141,8 @@ TEST_F(CliFilesHostile, StepsOfACheckpointAreNotMadeAgain) {
   EXPECT_EQ(metrics("run").back()["step"], 900000003);
 }
 
-// Measurements are read one at a time. Each file makes the most of its bytes: many lines, many
-// names, names that are written as escapes, and those that charts are made of.
+// Measurements are read one at a time. Each file uses its bytes as badly as possible: many lines,
+// many names, names written with escapes, and names that are drawn in charts.
 TEST_F(CliFilesHostile, MeasurementsTakeFewTimesTheirSize) {
   std::string letters, numbered = R"({"step":1)", escapes = numbered, drawn = numbered;
   for (char c = '!'; c <= '~'; ++c)
@@ -171,7 +171,7 @@ TEST_F(CliFilesHostile, MeasurementsTakeFewTimesTheirSize) {
     put(what + "/metrics.jsonl", text);
     const RunFolder folder = RunFolder::open(path(what));
     const std::uint64_t peak = peak_bytes([&] {
-      // What a run that goes on keeps of them, and what its report is made of.
+      // The lines that a resumed run keeps and that its report is made from.
       std::string kept;
       ChartSeries series;
       folder.read_metrics([&](const Json& metric, std::string_view written) {
@@ -209,7 +209,7 @@ TEST_F(CliFilesHostile, PipesAreNotWaitedFor) {
                             {"bench", "--compare", path("run/config.json")}}) {
     EXPECT_TRUE(has(complaint(words, 1), "not a regular file")) << words[0];
   }
-  // In the place of the report of a run that has ended.
+  // A pipe in the place of a finished run's report.
   ASSERT_EQ(volta(small("ended", {"--quiet", "--set", "epochs=1"})).code, 0);
   std::filesystem::remove(path("ended/report.html"));
   ASSERT_EQ(mkfifo(path("ended/report.html").c_str(), 0600), 0);

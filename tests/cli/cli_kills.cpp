@@ -1,5 +1,5 @@
-// volta train, killed at every call that changes a file of its folder: what lies there can be used
-// at once, and a run that goes on ends with the bits of one that was never killed.
+// volta train, killed at every call that changes a file of its folder: the folder remains usable,
+// and the resumed run ends with the same bits as a run that was never killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -43,7 +43,7 @@ class CliKills : public Runs {
                             {"VOLTA_SHIM_ACT", "kill"},
                             {"VOLTA_SHIM_LOG", log}}};
   }
-  // The calls of a run, "rename <file>" for instance.
+  // Returns the calls of a run, such as "rename <file>".
   std::vector<std::string> calls_of(const std::vector<std::string>& arguments,
                                     const std::string& run) const {
     EXPECT_EQ(volta(arguments, with_shim(run, 0, path("calls"))).code, 0);
@@ -51,7 +51,7 @@ class CliKills : public Runs {
     fs::remove(path("calls"));
     return calls;
   }
-  // In `make test` every rename, the call after it, and every tenth of the others.
+  // In `make test`: every rename, the call after it, and every tenth of the other calls.
   static std::vector<std::size_t> chosen(const std::vector<std::string>& calls) {
     const bool all = std::getenv("VOLTA_TEST_FULL") != nullptr;
     std::vector<std::size_t> some;
@@ -94,8 +94,7 @@ class CliKills : public Runs {
     }
     return all;
   }
-  // Whatever moment it was: the best weights that the checkpoint knows of are those that eval
-  // reads.
+  // At any moment, eval reads the best weights that the checkpoint refers to.
   void expect_usable(const std::string& run) const {
     if (!fs::exists(path(run + "/last.safetensors"))) return;
     const Contents last = contents(run + "/last.safetensors");
@@ -108,7 +107,7 @@ class CliKills : public Runs {
     const bool begun = fs::exists(path(run + "/config.json"));
     const Ended ended =
         volta(begun ? std::vector<std::string>{"train", "--resume", path(run), "--quiet"} : begin);
-    // A kill after the report leaves nothing to do.
+    // A run that was killed after its report has nothing left to do.
     if (ended.code == 2 && has(ended.err, "finished already")) return;
     EXPECT_EQ(ended.code, 0) << ended.err;
   }
@@ -120,7 +119,7 @@ class CliKills : public Runs {
     EXPECT_TRUE(has(read(run + "/report.html"), "content=\"finished 36\""));
     expect_usable(run);
   }
-  // A killed "run" can be used, goes on to what "whole" has, and is removed.
+  // A killed "run" is usable, continues to the result of "whole", and can be removed.
   void expect_recovery() const {
     expect_usable("run");
     go_on("run", words("run"));
@@ -148,7 +147,7 @@ TEST_F(CliKills, AtEveryCall) {
   }
 }
 
-// Where a run that goes on is killed, too.
+// A resumed run is killed, too.
 TEST_F(CliKills, TwiceInARow) {
   const std::vector<std::string> calls = calls_of(words("whole"), path("whole"));
   const std::vector<std::size_t> some = chosen(calls);
@@ -163,7 +162,7 @@ TEST_F(CliKills, TwiceInARow) {
   }
 }
 
-// --force either leaves the old run as it was or has ended it: never parts of both.
+// --force either leaves the old run unchanged or has ended it, and never mixes both.
 TEST_F(CliKills, WhileTheOldRunIsRemoved) {
   ASSERT_EQ(volta(words("whole")).code, 0);
   ASSERT_EQ(volta(words("old", {"--set", "seed=4"})).code, 0);
@@ -172,7 +171,7 @@ TEST_F(CliKills, WhileTheOldRunIsRemoved) {
   std::size_t begun = 0;
   while (begun < calls.size() && !has(calls[begun], "rename")) ++begun;
   ASSERT_LT(begun, calls.size());
-  ASSERT_GE(begun, 6U);  // the old run's files go one by one
+  ASSERT_GE(begun, 6U);  // the files of the old run are removed one by one
   for (std::size_t at = 1; at <= begun + 1; ++at) {
     fs::remove_all(path("run"));
     fs::copy(path("old"), path("run"));
@@ -188,7 +187,7 @@ TEST_F(CliKills, WhileTheOldRunIsRemoved) {
   }
 }
 
-// A disk that is full at any write: the file that is there stays, and the message names it.
+// The disk is full at one of the writes: the existing file remains, and the message names it.
 TEST_F(CliKills, AFullDiskAtEveryCall) {
   save({{"a", arange(2000)}, {"b", ones({100})}}, path("in.safetensors"));
   fs::create_directories(path("out"));
@@ -204,7 +203,7 @@ TEST_F(CliKills, AFullDiskAtEveryCall) {
   std::size_t writes = 0;
   for (std::size_t at = 1; at <= calls.size(); ++at) {
     const bool renamed = at > 1 && calls[at - 2].starts_with("rename");
-    if (renamed) break;  // what comes after is the new file's
+    if (renamed) break;  // later calls concern the new file
     save({{"old", ones({3})}}, out);
     how.environment["VOLTA_SHIM_AT"] = std::to_string(at);
     const std::string words = complaint(convert, 1, how);

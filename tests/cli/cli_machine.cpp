@@ -45,13 +45,13 @@ TEST_F(CliMachine, InfoTellsBuildDevicesAndLibraries) {
   std::set<std::string> known;
   for (const json& library : info["libraries"]) {
     known.insert(library["name"]);
-    // Each has a version, or the reason why not.
+    // Each library has a version, or the reason for its absence.
     EXPECT_TRUE(library["version"].is_string() || !library["note"].get<std::string>().empty())
         << library;
   }
   for (const char* name : {"oneDNN", "Highway", "zlib", "libpng"})
     EXPECT_TRUE(known.contains(name)) << name;
-  // A family is present or absent for a reason.
+  // A family is present, or there is a reason for its absence.
   for (const char* family : {"cuda", "opencl"}) {
     int found = 0;
     for (const json& device : info["devices"])
@@ -86,7 +86,7 @@ TEST_F(CliMachine, TheEnvironmentIsToldAsItIs) {
   EXPECT_EQ(values["COLUMNS"], "33");
   EXPECT_TRUE(values["VOLTA_ONEDNN"].is_null());
 
-  // docs/environment.md has the same, but for the variables of tests and scripts.
+  // docs/environment.md lists the same variables, except those of tests and scripts.
   const std::string page = content(source_tree() + "/docs/environment.md");
   const std::string tables = page.substr(0, page.find("## Tests and scripts"));
   std::set<std::string> documented;
@@ -98,7 +98,7 @@ TEST_F(CliMachine, TheEnvironmentIsToldAsItIs) {
   }
   EXPECT_EQ(told, documented);
 
-  // And so has the source.
+  // The source reads exactly these variables.
   const std::string call = "environment(\"";
   int reads = 0;
   for (const char* folder : {"/src", "/tools"}) {
@@ -118,11 +118,11 @@ TEST_F(CliMachine, TheEnvironmentIsToldAsItIs) {
 }
 
 TEST_F(CliMachine, CacheShowsAndClearsVoltasFilesOnly) {
-  EXPECT_TRUE(has(volta({"cache"}, cached()).out, "0 files"));  // and no folder yet
+  EXPECT_TRUE(has(volta({"cache"}, cached()).out, "0 files"));  // no folder exists yet
   std::filesystem::create_directories(path("cache/folder"));
   const std::string key(32, 'a'), entry = "VOLTAK02" + std::string(100, 'x');
   put("cache/" + key + ".bin", entry);
-  put("cache/" + std::string(32, 'b') + ".bin", "VOLTAK01");  // of an earlier version
+  put("cache/" + std::string(32, 'b') + ".bin", "VOLTAK01");  // from an earlier version
   put("cache/" + key + ".bin.0123456789abcdef.tmp", "left behind");
   const std::string written =
       put("cache/" + std::string(32, 'c') + ".bin.0123456789abcdef.tmp", "being written");

@@ -1,4 +1,4 @@
-// What commands are made of: suggestions, patterns, tables, text for terminals.
+// Parts that commands share: suggestions, patterns, tables, text for terminals.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -54,9 +54,9 @@ TEST(CliParts, Globs) {
   EXPECT_FALSE(glob_matches("*.weight", "a.weight.b"));
   EXPECT_TRUE(glob_matches("h.[0-3].*", "h.2.attn"));
   EXPECT_FALSE(glob_matches("h.[!0-3].*", "h.2.attn"));
-  EXPECT_TRUE(glob_matches("a[b", "a[b"));  // not closed: itself
+  EXPECT_TRUE(glob_matches("a[b", "a[b"));  // an unclosed set stands for itself
   EXPECT_TRUE(glob_matches("a**b", "ab"));
-  // A pattern that takes backtracking ones years.
+  // A pattern that would take a backtracking matcher years.
   EXPECT_FALSE(glob_matches("*a*a*a*a*a*a*a*a*b", std::string(5000, 'a')));
 }
 
@@ -78,7 +78,7 @@ TEST(CliParts, RenamingByGlob) {
   };
   EXPECT_EQ(renamed("h.*.attn.*", "blocks.*.attention.*", "h.3.attn.bias"),
             "blocks.3.attention.bias");
-  EXPECT_EQ(renamed("h.*1", "x*0", "h.71"), "x70");  // the digit after a group is not its number
+  EXPECT_EQ(renamed("h.*1", "x*0", "h.71"), "x70");  // not group 10
   EXPECT_EQ(renamed("*", "$1&*", "a"), "$1&a");
 }
 
@@ -102,11 +102,12 @@ TEST(CliParts, TextOfUnknownOriginCannotWriteToTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31mb\n", unicode), "a\\x1b[31mb\\x0a");
   EXPECT_EQ(printable("é", unicode), "é");
   EXPECT_EQ(printable("é", plain), "\\xc3\\xa9");
-  EXPECT_EQ(printable("\xc3", unicode), "\\xc3");                    // cut off
-  EXPECT_EQ(printable("\xc0\xaf", unicode), "\\xc0\\xaf");           // too long a form
-  EXPECT_EQ(printable("\xed\xa0\x80", unicode), "\\xed\\xa0\\x80");  // half of a pair
-  EXPECT_EQ(printable("\xe2\x80\xae", unicode), "\\xe2\\x80\\xae");  // writes backwards
-  // Directions, characters without width, control characters of two bytes: none reaches a terminal.
+  EXPECT_EQ(printable("\xc3", unicode), "\\xc3");                    // truncated
+  EXPECT_EQ(printable("\xc0\xaf", unicode), "\\xc0\\xaf");           // an overlong form
+  EXPECT_EQ(printable("\xed\xa0\x80", unicode), "\\xed\\xa0\\x80");  // half of a surrogate pair
+  EXPECT_EQ(printable("\xe2\x80\xae", unicode), "\\xe2\\x80\\xae");  // reverses the text direction
+  // Direction marks, zero-width characters and two-byte control characters must not reach a
+  // terminal.
   for (const char32_t code :
        {0x85, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b, 0x200d, 0x200e, 0x202a, 0x2066,
         0x2069, 0x3164, 0xfe0f, 0xfeff, 0xfffa, 0xe0041}) {
@@ -114,7 +115,7 @@ TEST(CliParts, TextOfUnknownOriginCannotWriteToTheTerminal) {
     EXPECT_TRUE(shown.starts_with("a\\x") && shown.ends_with("b")) << shown;
   }
   for (const char32_t code :
-       {0xe9, 0x3b1, 0x5d0, 0x627, 0x4e2d, 0x1f600})  // letters of all directions
+       {0xe9, 0x3b1, 0x5d0, 0x627, 0x4e2d, 0x1f600})  // letters of scripts in both directions
     EXPECT_EQ(printable(utf8(code), unicode), utf8(code));
 }
 

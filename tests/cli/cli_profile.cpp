@@ -17,7 +17,7 @@ using nlohmann::json;
 
 class CliProfile : public Program {
  protected:
-  // A run of a few small steps.
+  // Options for a run of a few small steps.
   static std::vector<std::string> small(std::vector<std::string> more = {}) {
     std::vector<std::string> all = {"profile",  "mlp", "--device", "cpu",       "--steps", "4",
                                     "--warmup", "2",   "--set",    "count=256", "--batch", "16"};
@@ -73,7 +73,7 @@ TEST_F(CliProfile, WritesATraceOnceUnlessForced) {
   EXPECT_NE(complaint(small({"--trace", path("link.json")}), 2).find("--force"), std::string::npos);
 }
 
-// A trace that cannot be written is told before the work: this would take hours.
+// An unwritable trace is reported before the work, which would take hours here.
 TEST_F(CliProfile, TheTraceIsLookedAtFirst) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::string> words = small({"--trace", path("no/trace.json")});
@@ -82,7 +82,7 @@ TEST_F(CliProfile, TheTraceIsLookedAtFirst) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
-// No figures of a CPU are known, and a column of nothing is not shown.
+// No peak is known for a CPU, and an empty column is not shown.
 TEST_F(CliProfile, ThePeakIsShownWhereItIsKnown) {
   bool known = false;
   const json profile = json_of(small({"--json"}));

@@ -23,7 +23,7 @@ std::string content(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What the tests themselves were given, and a plain locale.
+// The environment of the tests themselves, and a plain locale.
 std::vector<std::string> environment_of(const How& how) {
   std::map<std::string, std::string> variables = {{"LANG", "C.UTF-8"}, {"TERM", "xterm"}};
   for (const char* name : {"PATH", "HOME", "VOLTA_CACHE_DIR", "POCL_CACHE_DIR", "OMP_WAIT_POLICY",
@@ -58,7 +58,7 @@ std::vector<std::string> environment_of(const How& how) {
   ::_exit(127);
 }
 
-// Its output is for the caller to fill in.
+// Waits for the process; the caller fills in the output.
 Ended end_of(pid_t process) {
   int status = 0;
   rusage used{};
@@ -88,7 +88,7 @@ std::string Program::put(const std::string& name, const std::string& bytes) cons
   return path(name);
 }
 
-// A file with what is to be read.
+// Writes a file with the standard input.
 std::string Program::input_of(const How& how) const {
   return how.input.empty() ? "/dev/null" : put(".in", how.input);
 }

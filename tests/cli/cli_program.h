@@ -1,4 +1,4 @@
-// Runs the volta command and keeps what it did.
+// Runs the volta command and collects its results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,27 +15,27 @@
 namespace volta::cli {
 
 std::string source_tree();
-std::string driver_folder();  // of failing_driver.cpp
+std::string driver_folder();  // folder of failing_driver.cpp's library
 std::string program();        // the command itself
-std::string shim();           // of ../shims/file_faults_shim.cpp
+std::string shim();           // path of ../shims/file_faults_shim.cpp's library
 
 struct Ended {
   int code = -1;
   std::string out, err;
-  std::uint64_t peak_bytes = 0;  // of memory
+  std::uint64_t peak_bytes = 0;  // peak memory
 };
 
 struct How {
-  std::map<std::string, std::string> environment = {};  // besides a small one; "" unsets
-  std::string out_file = {};                            // instead of a file that is read back
-  std::uint64_t largest_file = 0;                       // in bytes; 0: no limit
-  bool as_nobody = false;                               // where that is possible
-  std::string input = {};                               // of its standard input
-  bool ignore_sigpipe = false;                          // as some parents have it
-  bool without_output = false;                          // as of >&-
+  std::map<std::string, std::string> environment = {};  // in addition to a small one; "" unsets
+  std::string out_file = {};                            // replaces the file that is read back
+  std::uint64_t largest_file = 0;                       // in bytes; 0 means no limit
+  bool as_nobody = false;                               // if that is possible
+  std::string input = {};                               // text for the standard input
+  bool ignore_sigpipe = false;                          // as some parents set it
+  bool without_output = false;                          // as with >&-
 };
 
-// A folder of its own for each test, and the command run in it.
+// A folder of its own for each test, in which the command runs.
 class Program : public testing::Test {
  protected:
   Program();
@@ -45,19 +45,20 @@ class Program : public testing::Test {
   std::string put(const std::string& name, const std::string& bytes) const;
 
   Ended volta(const std::vector<std::string>& arguments, const How& how = {}) const;
-  // With its standard output a pipe, which `during` may read from and close; must close.
+  // Runs the command with a pipe as standard output; `during` may read from the pipe and must close
+  // it.
   Ended volta_during(const std::vector<std::string>& arguments,
                      const std::function<void(pid_t process, int out)>& during,
                      const How& how = {}) const;
-  // Whether this system gives terminals (/dev/pts): a root without them has none.
+  // Whether this system has terminals (/dev/pts), which some root file systems lack.
   static bool has_terminals();
-  // With its standard output a terminal so wide; `out` has what was shown.
+  // Runs the command with a terminal of this width as standard output; `out` receives the output.
   Ended volta_on_terminal(const std::vector<std::string>& arguments, int columns,
                           const How& how = {}) const;
-  // The one document that it printed; fails where there is something else.
+  // Returns the single JSON document that the command printed; fails if there is anything else.
   nlohmann::json json_of(const std::vector<std::string>& arguments, const How& how = {}) const;
   // Fails unless there is one line on stderr, without control characters, nothing on stdout, and
-  // the code. Returns the line.
+  // this exit code. Returns the line.
   std::string complaint(const std::vector<std::string>& arguments, int code,
                         const How& how = {}) const;
 

@@ -1,4 +1,4 @@
-// Small runs of volta train, and what their folders have.
+// Small runs of volta train, and the contents of their folders.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace volta::cli {
 
 class Runs : public Program {
  protected:
-  // A run of a second.
+  // Options for a run that takes a second.
   std::vector<std::string> small(const std::string& out,
                                  const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"train", "mlp",     "--device", "cpu",   "--lr",
@@ -25,7 +25,7 @@ class Runs : public Program {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // One that learns a little about text, with windows of 24 characters.
+  // Options for a run that learns a little from a text, with windows of 24 characters.
   std::vector<std::string> text_run(const std::string& recipe, const std::string& out,
                                     const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {"train", recipe,    "--device", "cpu",   "--steps",
@@ -46,7 +46,7 @@ class Runs : public Program {
       if (!line.empty()) all.push_back(nlohmann::json::parse(line));
     return all;
   }
-  // The lines of evaluations, which have this metric.
+  // Returns the lines of evaluations, which have this metric.
   std::vector<nlohmann::json> evaluations(const std::string& run, const char* metric) const {
     std::vector<nlohmann::json> some;
     for (const nlohmann::json& line : metrics(run))

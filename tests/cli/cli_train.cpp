@@ -1,4 +1,4 @@
-// volta train: the folder of a run, going on, and what is refused.
+// volta train: the folder of a run, resuming, and refused input.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ TEST_F(CliTrain, ARunHasItsFolder) {
   EXPECT_TRUE(events);
 }
 
-// Ctrl-C saves, and the run that goes on ends with the bits of one that was never stopped.
+// Ctrl-C saves, and the resumed run ends with the same bits as one that was never stopped.
 TEST_F(CliTrain, CtrlCAndResume) {
   ASSERT_EQ(volta(small("whole", {"--set", "epochs=30", "--quiet"})).code, 0);
   std::vector<std::string> words = small("stopped", {"--set", "epochs=30", "--quiet"});
@@ -118,8 +118,8 @@ TEST_F(CliTrain, NothingIsOverwritten) {
   EXPECT_NE(complaint(small("full"), 2).find("--resume"), std::string::npos);
 }
 
-// A disk without room for checkpoints: a warning, the training goes on to its end, and that is a
-// failure.
+// On a disk without room for checkpoints there is a warning, training continues to its end, and the
+// result is a failure.
 TEST_F(CliTrain, AFullDisk) {
   const Ended ended = volta(small("run", {"--json"}), {.largest_file = 60'000});
   EXPECT_EQ(ended.code, 1) << ended.err;
@@ -157,7 +157,7 @@ TEST_F(CliTrain, Text) {
       std::string::npos);
 }
 
-// A run in two parts tells of both: its time, and the best evaluation wherever it was.
+// A resumed run reports both parts: the total time, and the best evaluation of either part.
 TEST_F(CliTrain, AResumedRunIsOneRun) {
   ASSERT_EQ(volta(small("run", {"--quiet"})).code, 0);
   const auto before = SafetensorsFile(path("run/last.safetensors")).metadata();
@@ -165,7 +165,7 @@ TEST_F(CliTrain, AResumedRunIsOneRun) {
   EXPECT_EQ(before.at("text.best_unit"), "%");
   const double seconds = std::stod(before.at("number.seconds"));
   EXPECT_GT(seconds, 0);
-  // So large a learning rate makes everything worse.
+  // This learning rate is so large that everything gets worse.
   const auto resumed = json_of({"train", "--resume", path("run"), "--device", "cpu", "--quiet",
                                 "--set", "epochs=6", "--lr", "10", "--json"});
   EXPECT_EQ(resumed["state"], "finished");
@@ -188,7 +188,7 @@ TEST_F(CliTrain, AResumedRunIsOneRun) {
   EXPECT_EQ(resumed["metrics"]["test accuracy"], all.back()["test accuracy"]);
   const auto after = SafetensorsFile(path("run/last.safetensors")).metadata();
   EXPECT_GT(std::stod(after.at("number.seconds")), seconds);
-  // The report says so, and the configuration has what the run went on with.
+  // The report says so, and the configuration has the settings of the resumed run.
   const std::string page = read("run/report.html");
   EXPECT_TRUE(has(page, "test accuracy")) << page.substr(0, 2000);
   EXPECT_FALSE(has(page, "best so far"));
@@ -241,7 +241,7 @@ TEST_F(CliTrain, NumbersThatMeanNothing) {
     EXPECT_TRUE(has(complaint(words, std::string(device) == "gpuu" ? 2 : 1), device));
   }
   EXPECT_FALSE(fs::exists(path("x")));
-  // No steps: as many as the epochs have.
+  // With 0 steps the number follows from the epochs.
   EXPECT_EQ(volta(small("zero", {"--steps", "0", "--set", "epochs=1", "--quiet"})).code, 0);
   EXPECT_EQ(metrics("zero").back()["step"], 30);
   const Ended large = volta(small("large", {"--set", "batch=5000", "--set", "epochs=2"}));
@@ -252,7 +252,7 @@ TEST_F(CliTrain, NumbersThatMeanNothing) {
   EXPECT_EQ(metrics("large").back()["step"], 2);
 }
 
-// A loss of infinity or NaN: said once, with the step; what was good before stays.
+// An infinite or NaN loss is reported once, with its step, and earlier good weights stay.
 TEST_F(CliTrain, ALossThatIsNone) {
   ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=2"})).code, 0);
   const std::string best = read("run/best.safetensors"), last = read("run/last.safetensors");
@@ -275,13 +275,13 @@ TEST_F(CliTrain, ALossThatIsNone) {
   for (const std::string& line : lines_of(ended.err))
     if (has(line, "warning")) warnings.push_back(line);
   ASSERT_EQ(warnings.size(), 1U) << ended.err;
-  // Not a tenth of 1e30: of what the recipe is usually trained with.
+  // The suggestion is a tenth of the recipe's usual rate, not of 1e30.
   EXPECT_TRUE(has(warnings[0], ": checkpoints from before are kept; try --lr 0.0001"))
       << warnings[0];
   EXPECT_TRUE(has(warnings[0], "--set clip=1")) << warnings[0];
   EXPECT_EQ(read("run/best.safetensors"), best);
   EXPECT_EQ(read("run/last.safetensors"), last);
-  // And so the run can go on from there.
+  // The run can be resumed from there.
   EXPECT_EQ(volta({"train", "--resume", path("run"), "--device", "cpu", "--lr", "0.001", "--set",
                    "epochs=3", "--quiet"})
                 .code,
@@ -299,12 +299,12 @@ TEST_F(CliTrain, FoldersThatCannotBeWritten) {
   put("file", "");
   EXPECT_TRUE(has(complaint(small("file"), 2), "is there already and no folder"));
   EXPECT_TRUE(has(complaint(small("file/run"), 1), "cannot make the folder"));
-  // A disk that is full from the start.
+  // The disk is full from the start.
   EXPECT_TRUE(has(complaint(small("run"), 1, {.largest_file = 400}), "config.json"));
   EXPECT_FALSE(fs::exists(path("run")));
 }
 
-// A narrow terminal, none at all, and character sets.
+// A narrow terminal, no terminal, and character sets.
 TEST_F(CliTrain, Terminals) {
   if (!has_terminals()) GTEST_SKIP() << "there are no terminals here";
   for (const char* locale : {"C", "", "no_SUCH.locale"}) {
@@ -316,7 +316,7 @@ TEST_F(CliTrain, Terminals) {
   }
   const Ended narrow = volta_on_terminal(small("narrow", {"--set", "epochs=1"}), 20);
   EXPECT_EQ(narrow.code, 0) << narrow.out;
-  // The bar draws its line again; what is written for good is wrapped.
+  // The bar rewrites its line; permanent output is wrapped.
   for (const std::string& line : lines_of(narrow.out)) {
     const std::string shown =
         line.substr(line.rfind("\x1b[K") == std::string::npos ? 0 : line.rfind("\x1b[K") + 3);

@@ -1,4 +1,4 @@
-// volta train on files: CIFAR-10's, texts, Hugging Face's; and what can be wrong with them. Each is
+// volta train on files: CIFAR-10's, texts, Hugging Face's; and mistakes in them. Each mistake is
 // one sentence, and no folder of a run is left behind.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class CliTrainData : public Runs {
  protected:
-  // Pictures of one colour for each class, in CIFAR-10's layout: a label and 3 x 32 x 32 bytes.
+  // Images of one colour for each class, in CIFAR-10's layout: a label and 3 x 32 x 32 bytes.
   static std::string pictures(int count, int first) {
     std::string bytes;
     for (int i = 0; i < count; ++i) {
@@ -85,7 +85,7 @@ TEST_F(CliTrainData, Cifar) {
   const Ended ended = volta(resnet(cifar("cifar"), "run"));
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_TRUE(has(ended.err, "40 examples an epoch")) << ended.err;
-  // 40 pictures in batches of 8: an epoch is five steps.
+  // 40 images in batches of 8: an epoch has five steps.
   const auto all = evaluations("run", "test accuracy");
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0]["step"], 5);
@@ -150,7 +150,7 @@ TEST_F(CliTrainData, WhatIsWrongWithTexts) {
   EXPECT_FALSE(fs::exists(path("x")));
 }
 
-// The sample in the report begins with what can be written.
+// The sample in the report begins with the part of the prompt that can be encoded.
 TEST_F(CliTrainData, ATextWithoutThePromptsLetters) {
   std::string digits;
   for (int i = 0; i < 900; ++i) digits += std::to_string(i % 10);

@@ -1,4 +1,4 @@
-// volta train: how runs begin, end and go on where something is wrong.
+// volta train: how runs begin, end and resume when something is wrong.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ class CliTrainEnds : public Runs {
     }
     return all;
   }
-  // Changes one of the values that a run's checkpoint has.
+  // Changes a value in a run's checkpoint.
   void set_value(const std::string& run, const std::string& key, const std::string& value) const {
     const std::string file = path(run + "/last.safetensors");
     auto metadata = SafetensorsFile(file).metadata();
@@ -52,7 +52,7 @@ class CliTrainEnds : public Runs {
     edit(config);
     put(run + "/config.json", config.dump(2));
   }
-  // Starts a run that takes a minute, sends the signals once it measures, and waits.
+  // Starts a run that takes a minute, sends the signals after its first measurement, and waits.
   Ended stopped_by(const std::vector<int>& signals, const std::string& run) const {
     return volta_during(small(run, {"--set", "epochs=20000", "--set", "evaluate_every=100000"}),
                         [&](pid_t process, int out) {
@@ -77,7 +77,7 @@ TEST_F(CliTrainEnds, ForceRemovesTheOldRunWhenTheNewOneBegins) {
   ASSERT_EQ(volta(small("run", {"--force", "--quiet", "--set", "epochs=2"})).code, 0);
   EXPECT_EQ(files("run").size(), before.size());
   EXPECT_EQ(metrics("run").back()["step"], 60);
-  // What is not removed is named, and neither is the run, nor does another begin.
+  // A file that is not removed is named; the run is not removed either, and no other run begins.
   fs::remove(path("run/report.html"));
   fs::create_directories(path("run/report.html/inside"));
   EXPECT_TRUE(has(complaint(small("run", {"--force"}), 2), "report.html was not written by a run"));
@@ -95,12 +95,12 @@ TEST_F(CliTrainEnds, EpochsOrSteps) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
-  // 1404 characters to train with have 115 windows of 24 every 12: 29 batches of 4.
+  // The 1404 training characters have 115 windows of 24, one every 12: 29 batches of 4.
   ASSERT_EQ(volta(run("epochs", {"--epochs", "1"})).code, 0);
   EXPECT_EQ(metrics("epochs").back()["step"], 29);
   ASSERT_EQ(volta(run("steps", {"--set", "steps=3"})).code, 0);
   EXPECT_EQ(metrics("steps").back()["step"], 3);
-  // A run that had its steps goes on for whole epochs.
+  // A run that has done its steps continues in whole epochs.
   ASSERT_EQ(volta(resume("steps", {"--epochs", "1", "--quiet"})).code, 0);
   EXPECT_EQ(metrics("steps").back()["step"], 29);
   EXPECT_TRUE(has(complaint(run("both", {"--epochs", "2", "--steps", "3"}), 2), "give one"));
@@ -119,7 +119,7 @@ TEST_F(CliTrainEnds, AFinishedRunStaysAsItIs) {
   EXPECT_EQ(files("run"), before);
 }
 
-// Losses are those before an update; its own shows in the evaluation.
+// Reported losses precede an update; the effect of the last update shows in the evaluation.
 TEST_F(CliTrainEnds, AnEvaluationThatIsNone) {
   ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=1"})).code, 0);
   const std::string last = read("run/last.safetensors"), best = read("run/best.safetensors");
@@ -131,7 +131,7 @@ TEST_F(CliTrainEnds, AnEvaluationThatIsNone) {
   double loss = 0;
   for (const auto& line : metrics("run"))
     if (line.contains("loss") && line["step"] == 31) loss = line["loss"];
-  EXPECT_GT(loss, 0);  // and finite
+  EXPECT_GT(loss, 0);  // which also means that it is finite
   EXPECT_EQ(nlohmann::json::parse(ended.out)["state"], "diverged");
   EXPECT_TRUE(has(ended.err, "the test loss is ")) << ended.err;
   EXPECT_EQ(read("run/last.safetensors"), last);
@@ -157,7 +157,7 @@ TEST_F(CliTrainEnds, OtherTextsInTheAlphabetOfTheRun) {
                     "the text that the model learned from"));
     EXPECT_EQ(nlohmann::json::parse(read(run + "/config.json"))["alphabet"], alphabet);
   }
-  // The same letters in another number, as many examples: the model goes on with its own numbers.
+  // The same letters in other amounts, with as many examples: the model keeps its own numbering.
   std::string fewer = all;
   for (char& c : fewer)
     if (c == 'b') c = 'h';
@@ -224,9 +224,9 @@ TEST_F(CliTrainEnds, FilesOfARunThatAreBroken) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_TRUE(has(ended.err, "metrics.jsonl: 3 lines are no measurements and left out"))
       << ended.err;
-  EXPECT_GT(metrics("run").size(), measured);  // each of which can be read
+  EXPECT_GT(metrics("run").size(), measured);  // and each line can be read
   std::string cut = read("run/metrics.jsonl");
-  cut.pop_back();  // the end of the last line
+  cut.pop_back();  // cuts off the end of the last line
   put("run/metrics.jsonl", cut);
   const std::size_t before = metrics("run").size();
   ASSERT_EQ(volta(resume("run", {"--quiet", "--set", "epochs=3"})).code, 0);
@@ -263,7 +263,7 @@ TEST_F(CliTrainEnds, FoldersThatCannotBeRead) {
   fs::permissions(path("closed"), fs::perms(0755));
 }
 
-// Measurements cannot be written again, and the training goes on.
+// If measurements cannot be rewritten, training continues.
 TEST_F(CliTrainEnds, AFullDiskWhenARunGoesOn) {
   ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=1"})).code, 0);
   std::string long_file;
@@ -276,13 +276,13 @@ TEST_F(CliTrainEnds, AFullDiskWhenARunGoesOn) {
   EXPECT_TRUE(has(ended.err, "warning: the run goes on, but what it goes on with is not written"))
       << ended.err;
   EXPECT_TRUE(has(ended.err, "step 60:")) << ended.err;
-  // Nothing longer than what is said can be written.
+  // No file longer than the limit can be written.
   const Ended full = volta(resume("run", {"--set", "epochs=3"}), {.largest_file = 4000});
   EXPECT_EQ(full.code, 1) << full.err;
   EXPECT_TRUE(has(full.err, "step 90:")) << full.err;
   EXPECT_TRUE(has(lines_of(full.err).back(), "what was learned until step 90 is not saved"))
       << full.err;
-  // That nothing may be written is known before.
+  // An unwritable folder is noticed before training.
   fs::permissions(path("run"), fs::perms(0555));
   EXPECT_TRUE(has(complaint(resume("run", {"--set", "epochs=3"}), 1, {.as_nobody = true}),
                   "Permission denied"));
@@ -320,7 +320,8 @@ TEST_F(CliTrainEnds, SignalsThatAskToStop) {
   EXPECT_EQ(ended.code, 143) << ended.err;
   EXPECT_TRUE(has(ended.err, "go on with")) << ended.err;
   EXPECT_TRUE(fs::exists(path("run/last.safetensors")));
-  // One that is ignored from the start, as after nohup or in a script's background, stays so.
+  // A signal that was ignored from the start, as after nohup or in a script's background job, stays
+  // ignored.
   const auto before = std::signal(SIGINT, SIG_IGN);
   EXPECT_EQ(stopped_by({SIGINT, SIGTERM}, "background").code, 143);
   std::signal(SIGINT, before);
@@ -336,7 +337,7 @@ TEST_F(CliTrainEnds, StoppedBeforeItBegan) {
       });
   EXPECT_EQ(ended.code, 1000 + SIGINT) << ended.err;
   EXPECT_FALSE(fs::exists(path("new")));
-  // A folder without a configuration cannot go on.
+  // A folder without a configuration cannot be resumed.
   fs::create_directories(path("begun"));
   put("begun/metrics.jsonl", "{\"step\": 1}\n");
   const std::string sentence = complaint(small("begun"), 2);
@@ -344,7 +345,7 @@ TEST_F(CliTrainEnds, StoppedBeforeItBegan) {
   EXPECT_TRUE(has(sentence, "--force")) << sentence;
 }
 
-// As many kernels as `volta explain` counts.
+// The report has as many kernels as `volta explain` counts.
 TEST_F(CliTrainEnds, TheReportHasTheWholeStep) {
   ASSERT_EQ(volta(small("run", {"--quiet", "--set", "epochs=1"})).code, 0);
   const auto step = json_of({"explain", "mlp", "--device", "cpu", "--batch", "32", "--set",

@@ -1,4 +1,4 @@
-// volta train: whose the folder of a run is, and what of it may be removed.
+// volta train: who owns the folder of a run, and which of its files may be removed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -53,13 +53,13 @@ TEST_F(CliTrainFolders, OneRunAtATime) {
         close(out);
       });
   EXPECT_EQ(first.code, 1000 + SIGKILL);
-  // The kernel has released the lock, although its file is there.
+  // The kernel has released the lock, although the file still exists.
   EXPECT_TRUE(fs::exists(path("run/run.lock")));
   EXPECT_EQ(volta({"train", "--resume", path("run"), "--epochs", "1", "--quiet"}).code, 0);
   EXPECT_FALSE(fs::exists(path("run/run.lock")));
 }
 
-// What is in the folder between the look at it and the lock is seen, too.
+// Files that appear between the first check of the folder and the lock are noticed.
 TEST_F(CliTrainFolders, TwoThatBeginTogether) {
   const auto begin = [&](const std::string& seed) {
     return short_run("run", {"--set", "seed=" + seed, "--set", "count=9600"});
@@ -75,8 +75,8 @@ TEST_F(CliTrainFolders, TwoThatBeginTogether) {
   EXPECT_EQ(config["settings"]["seed"], first.code == 0 ? "1" : "2");
 }
 
-// A run's lock is empty. Any other file of this name is somebody else's, whether the run is refused
-// for its sake or for another reason, and whatever it was asked for.
+// A run's lock is empty. Any other file of this name belongs to somebody else and stays, whether
+// the run is refused because of it or for another reason, and whichever command was given.
 TEST_F(CliTrainFolders, AForeignLockStays) {
   for (const char* name : {"other", "alone", "model"}) {
     fs::create_directories(path(name));
@@ -101,7 +101,7 @@ TEST_F(CliTrainFolders, AForeignLockStays) {
   for (const char* name : {"other", "alone", "model", "run"})
     EXPECT_EQ(read(std::string(name) + "/run.lock"), "precious") << name;
   EXPECT_TRUE(fs::exists(path("run/config.json")));
-  // Neither is a link followed, nor a pipe or a folder taken for a lock.
+  // Links are not followed, and pipes and folders are not taken for locks.
   const auto refused = [&] {
     const std::string words = complaint(short_run("alone"), 2);
     EXPECT_TRUE(has(words, "run.lock was not written by a run")) << words;
@@ -118,7 +118,7 @@ TEST_F(CliTrainFolders, AForeignLockStays) {
   EXPECT_TRUE(refused());
 }
 
-// To ask whether a run is under way changes nothing, nor does a folder that is refused.
+// Checking whether a run is active changes nothing, and neither does a refused folder.
 TEST_F(CliTrainFolders, ALockThatARunLeftStaysWhereNoneBegins) {
   ASSERT_EQ(volta(short_run("run")).code, 0);
   put("run/run.lock", "");
@@ -133,7 +133,7 @@ TEST_F(CliTrainFolders, ALockThatARunLeftStaysWhereNoneBegins) {
   EXPECT_FALSE(fs::exists(path("run/run.lock")));
 }
 
-// A model of Hugging Face's, for instance, also has a config.json.
+// Other models, such as Hugging Face's, also have a config.json.
 TEST_F(CliTrainFolders, ForceRemovesARunsFilesOnly) {
   fs::create_directories(path("model"));
   const std::string config = R"({"model_type": "gpt2", "n_layer": 12})";
@@ -143,7 +143,7 @@ TEST_F(CliTrainFolders, ForceRemovesARunsFilesOnly) {
   EXPECT_TRUE(has(sentence, path("model/config.json") + " was not written by a run")) << sentence;
   EXPECT_EQ(read("model/config.json"), config);
   EXPECT_EQ(count("model"), 2U);
-  // Neither are files that only have the names of a run's.
+  // Files that merely have the names of a run's files are not removed either.
   for (const char* name :
        {"metrics.jsonl", "report.html", "last.safetensors", "best.safetensors"}) {
     fs::create_directories(path("names"));
@@ -153,12 +153,12 @@ TEST_F(CliTrainFolders, ForceRemovesARunsFilesOnly) {
     EXPECT_EQ(read(std::string("names/") + name), "mine");
     fs::remove_all(path("names"));
   }
-  // Of a run's folder its own files go; TensorBoard's files of others and the user's stay.
+  // A run's own files are removed; other programs' TensorBoard files and the user's files stay.
   ASSERT_EQ(volta(short_run("run")).code, 0);
   const std::size_t own = count("run");
   put("run/notes.txt", "mine");
   put("run/events.out.tfevents.1700000000.host.17.0", "of another program");
-  // Names that a machine called volta, or one of its domain, gives.
+  // Names that a machine called volta, or its domain, would give.
   const std::vector<std::string> others = {
       "events.out.tfevents.1700000000.node7.volta.lan.123.0",
       "events.out.tfevents.1700000000.volta.123.0", "events.out.tfevents.1700000000.volta",
@@ -176,7 +176,7 @@ TEST_F(CliTrainFolders, ForceRemovesARunsFilesOnly) {
   EXPECT_FALSE(fs::exists(left));
 }
 
-// A run makes no folders and pipes. --force finds that out before it has removed the first file.
+// A run creates no folders and pipes. --force notices them before it removes the first file.
 TEST_F(CliTrainFolders, WhatIsNoFileIsNotRemovedAndNeitherIsTheRun) {
   ASSERT_EQ(volta(short_run("run")).code, 0);
   const std::size_t files = count("run");
@@ -224,7 +224,7 @@ TEST_F(CliTrainFolders, WhatAKilledRunLeftGoesWhenItGoesOn) {
   const int writer = ::open(written.c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(writer, LOCK_EX), 0);
   ASSERT_EQ(volta({"train", "--resume", path("run"), "--epochs", "2", "--quiet"}).code, 0);
-  EXPECT_EQ(count("run"), files + 2);  // its events, and what is being written
+  EXPECT_EQ(count("run"), files + 2);  // its events, and the file being written
   EXPECT_TRUE(fs::exists(written));
   ::close(writer);
 }
@@ -272,13 +272,13 @@ TEST_F(CliTrainFolders, AFlippedBitOfAHeaderIsNamed) {
 
 TEST_F(CliTrainFolders, TheWeightsOfTheBestEvaluationAreThoseOfTheCheckpoint) {
   ASSERT_EQ(volta(short_run("run")).code, 0);
-  // As a kill between the two leaves it.
+  // A kill between the two renames leaves this state.
   fs::rename(path("run/best.safetensors"), path("run/best.next.safetensors"));
   const auto found = json_of({"eval", path("run"), "--json"});
   EXPECT_EQ(found["checkpoint"], path("run/best.next.safetensors"));
   EXPECT_EQ(found["step"], 30);
   EXPECT_EQ(volta({"compare", path("run"), path("run/best.next.safetensors")}).code, 0);
-  // A file that the checkpoint does not know of is none.
+  // A file that the checkpoint does not refer to does not count.
   save({{"fc1.weight", ones({2})}}, path("run/best.next.safetensors"),
        {.metadata = {{"recipe", "mlp"}, {"step", "60"}}});
   EXPECT_TRUE(has(complaint({"eval", path("run")}, 1), "has no best.safetensors"));

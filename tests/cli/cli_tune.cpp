@@ -1,4 +1,4 @@
-// volta tune: what it times, keeps and exports, and what it refuses.
+// volta tune: what it times, stores and exports, and what it refuses.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 class CliTune : public Program {
  protected:
-  // One layer whose weights are large enough to be worth it, on the first OpenCL device.
+  // Options for one layer that is large enough to be tuned, on the first OpenCL device.
   static std::vector<std::string> wide(std::vector<std::string> more = {}) {
     std::vector<std::string> all = {"tune",  "mlp",        "--device", "opencl:0", "--steps",
                                     "1",     "--batch",    "16",       "--set",    "count=16",

@@ -50,7 +50,7 @@ TEST_F(CliUsage, EveryCommandHasHelpWithExamples) {
     EXPECT_TRUE(has(ended.out, std::string("Usage\n  volta ") + command)) << ended.out;
     EXPECT_EQ(volta({"help", command}).out, ended.out);
     EXPECT_TRUE(has(ended.out, std::string("Examples\n  volta ") + command)) << ended.out;
-    // Examples are to be copied and may be long.
+    // Examples are meant to be copied and may be long.
     const std::string before_examples = ended.out.substr(0, ended.out.find("Examples"));
     for (const std::string& line : lines_of(before_examples)) EXPECT_LE(line.size(), 80U) << line;
   }
@@ -126,7 +126,7 @@ TEST_F(CliUsage, WholeNumbers) {
   EXPECT_EQ(refused("-3"), "volta profile: --steps: -3 is not from 1 to 1000000");
   EXPECT_EQ(refused("99999999999999999999999"),
             "volta profile: --steps: 99999999999999999999999 is not from 1 to 1000000");
-  EXPECT_EQ(refused("18446744073709551615"),  // fits no signed one
+  EXPECT_EQ(refused("18446744073709551615"),  // does not fit a signed integer
             "volta profile: --steps: 18446744073709551615 is not from 1 to 1000000");
   EXPECT_EQ(complaint({"generate", "x", "--seed", "-1"}, 2),
             "volta generate: --seed: -1 is not from 0 to 9223372036854775807");
@@ -187,7 +187,7 @@ TEST_F(CliUsage, TwentyColumnsAreEnough) {
       EXPECT_LE(ended.code, 1) << ended.err;
       EXPECT_FALSE(ended.out.empty());
       for (const std::string& line : lines_of(ended.out)) {
-        // A single word may be longer: a path, a name of a library.
+        // A single word, such as a path or a library's name, may be longer.
         const std::size_t first = line.find_first_not_of(' ');
         if (first != std::string::npos && line.find(' ', first) == std::string::npos) continue;
         EXPECT_LE(line.size(), 20U) << command[0] << ": " << line;
@@ -219,12 +219,13 @@ TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_EQ(ended.err,
             "volta inspect: cannot write to the standard output: No space left on device\n");
-  // Larger than what is kept until the end.
+  // Larger than the output that is buffered until the end.
   StateDict many;
   for (int i = 0; i < 2000; ++i) many.add("tensor." + std::to_string(i), ones({1}));
   save(many, path("many"));
   EXPECT_EQ(volta({"inspect", path("many"), "--json"}, {.out_file = "/dev/full"}).err, ended.err);
-  // As of `| head -1`, whatever the parent does with SIGPIPE.
+  // The reader of the output ends early, like `| head -1`, whether or not the parent ignores
+  // SIGPIPE.
   for (const bool ignored : {false, true}) {
     const Ended unread =
         volta_during({"inspect", path("many"), "--json"},
@@ -234,7 +235,7 @@ TEST_F(CliUsage, ResultsThatCannotBeWrittenAreAFailure) {
   }
 }
 
-// A file that is opened does not become the standard output.
+// An opened file does not become the standard output.
 TEST_F(CliUsage, WithoutAStandardOutput) {
   save({{"a", ones({2})}}, path("m.safetensors"));
   const Ended ended = volta({"inspect", path("m.safetensors")}, {.without_output = true});
@@ -244,7 +245,7 @@ TEST_F(CliUsage, WithoutAStandardOutput) {
                                 {.without_output = true});
   EXPECT_EQ(converted.code, 1);
   EXPECT_EQ(volta({"compare", path("m.safetensors"), path("n.safetensors")}).code, 0);
-  // The events stay open until the run ends.
+  // The event file stays open until the run ends.
   const Ended trained =
       volta({"train", "mlp", "--device", "cpu", "--steps", "2", "--set", "count=64", "--set",
              "workers=0", "--quiet", "--json", "--out", path("run")},
@@ -258,7 +259,7 @@ TEST_F(CliUsage, WithoutAStandardOutput) {
   }
 }
 
-// The command is a program like a user's: it includes nothing of src.
+// The command is a program like a user's and includes nothing from src.
 TEST_F(CliUsage, ItsSourcesIncludePublicHeadersOnly) {
   const std::regex include("#include \"([^\"]+)\"");
   const std::filesystem::path folder = source_tree() + "/tools/volta";

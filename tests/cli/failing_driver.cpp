@@ -1,4 +1,4 @@
-// An OpenCL driver that crashes, or never answers, when the loader asks for its functions.
+// An OpenCL driver that crashes or hangs when the loader asks for its functions.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // The report of a real run: a network that reads digits, trained here. With
-// VOLTA_REPORT_EXAMPLE=folder it trains longer and leaves the page in that folder, for the
-// browser's test and for the pictures.
+// VOLTA_REPORT_EXAMPLE=folder it trains longer and leaves the page in that folder, for the browser
+// test and for the pictures.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -65,7 +65,7 @@ Judgement judged(nn::Module& model, data::DataLoader& loader) {
   return out;
 }
 
-// Wrong ones first, at most `wrong` of them, then right ones.
+// Returns at most `wrong` misclassified samples, followed by correct ones.
 std::vector<report::ImageSample> samples_of(nn::Module& model, const data::ImageDataset& images,
                                             std::size_t count, std::size_t wrong) {
   const NoGrad no_grad;
@@ -218,7 +218,7 @@ TEST(ReportExample, TellsOfARealRun) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const StepInfo& step : data.plan.steps)
     EXPECT_NE(page.find(step.schedule), std::string::npos);
-  // It learned: a report of noise would pass the rest.
+  // The model has learned something: the report of an untrained one would pass the other checks.
   EXPECT_GT(data.totals.best->value, folder ? 97 : 30);
   if (folder) {
     std::filesystem::create_directories(folder);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Opens example reports in Chromium: its script must run without a word on the console, values must show
+# Opens example reports in Chromium: the script must print nothing to the console, values must appear
 # under the pointer, the log scale must switch, nothing may be wider than a phone, and dark mode must be dark.
 #   report_in_browser.sh path/to/volta_tests
 set -uo pipefail
@@ -16,7 +16,7 @@ fail() { echo "report_in_browser: $*" >&2; exit 1; }
 VOLTA_REPORT_EXAMPLE=$folder "$tests" --gtest_brief=1 --gtest_filter=ReportExample.*:Report.HostileTextStaysText >"$folder/log" 2>&1 ||
   { cat "$folder/log"; fail 'the reports could not be made'; }
 
-# The page's elements after its scripts ran, to stdout; what it said on the console, to $folder/console.
+# Prints the page's elements after its scripts ran, and writes their console output to $folder/console.
 dom() {
   timeout 120 "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$folder/profile" \
     --enable-logging=stderr --virtual-time-budget=5000 --dump-dom "$@" 2>"$folder/stderr" || fail "Chromium gave up: $(tail -3 "$folder/stderr")"
@@ -24,12 +24,12 @@ dom() {
   return 0
 }
 
-# The check itself: a page that throws must be noticed.
+# Tests the check: a page that throws must be noticed.
 echo '<!DOCTYPE html><script>throw new Error("noticed")</script>' >"$folder/broken.html"
 dom "file://$folder/broken.html" >/dev/null
 grep -q noticed "$folder/console" || fail 'errors of a page go unnoticed'
 
-# What a reader does, and what must come of it; results are left in the page's title.
+# Simulates the actions of a reader. The results are written to the page's title.
 cat >"$folder/reader.js" <<'END'
 var found = [];
 var plot = document.querySelector(".plot");
@@ -70,7 +70,7 @@ for page in example hostile; do
   [ "$light" != "$dark" ] || fail "$page: dark mode is as light mode"
 done
 
-# As wide as a phone, in a frame of the same origin.
+# Opens the page in a frame of the same origin that is as wide as a phone.
 for page in example hostile; do
   {
     printf '<!DOCTYPE html><title>waiting</title><iframe width="360" height="2000" style="border:0" onload="var d = this.contentDocument.documentElement; document.title = d.dataset.script + d.scrollWidth" srcdoc="'

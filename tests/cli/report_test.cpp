@@ -1,4 +1,4 @@
-// The report's page: well formed whatever is written in it, values where they belong, small.
+// The report's page: well-formed whatever text it contains, with correct values, and small.
 #include "report/report.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,9 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// What is wrong with the page's markup, "" if nothing: every element closed in order, attributes
-// quoted and given once, no text that could be taken for markup, ids unique, valid characters only.
+// Finds the first error in the page's markup, or returns "": elements must be closed in order,
+// attributes quoted and unique, text must not look like markup, ids must be unique, and characters
+// valid.
 class MarkupCheck {
  public:
   explicit MarkupCheck(std::string_view page) : rest_(page) {}
@@ -148,7 +149,7 @@ std::size_t count(const std::string& page, std::string_view part) {
   return found;
 }
 
-// The value of the attribute in the first tag that begins like that.
+// The value of the attribute in the first tag with this beginning.
 std::string attribute(const std::string& page, const std::string& tag, const std::string& name) {
   const std::size_t at = page.find(tag);
   if (at == std::string::npos) return "no " + tag;
@@ -156,7 +157,7 @@ std::string attribute(const std::string& page, const std::string& tag, const std
   return page.substr(from, page.find('"', from) - from);
 }
 
-// Coordinates of a path's points, pen lifted where a new run begins.
+// The coordinates of a path's points; the pen is lifted where a new run begins.
 struct Drawn {
   double x = 0, y = 0;
   bool begins = false;
@@ -196,7 +197,7 @@ std::string line_of(const Chart& chart) {
   return attribute(chart_markup(chart, 0, 400), "<path class=\"line c0\"", "d");
 }
 
-// A string with everything a page could trip over.
+// A string with everything that could break a page.
 const char* const kHostile =
     "</script></style><b onclick=\"x\">'&amp;<!--]]>\x01\xFF \xE2\x82 ünïcödé 学习 "
     "\xF0\x9F\x8E\x89";
@@ -307,9 +308,10 @@ TEST(Report, HostileTextStaysText) {
   EXPECT_EQ(count(page, "</script>"), 1u);
   EXPECT_EQ(count(page, "</style>"), 1u);
   EXPECT_EQ(count(page, "]]>"), 1u);
-  EXPECT_TRUE(contains(page, "&lt;/script&gt;&lt;b&gt;"));  // the configuration's value, to be read
+  // The configuration's value is shown as text.
+  EXPECT_TRUE(contains(page, "&lt;/script&gt;&lt;b&gt;"));
   EXPECT_TRUE(contains(page, "ünïcödé 学习 🎉"));
-  EXPECT_TRUE(contains(page, "\xEF\xBF\xBD"));  // what was not UTF-8
+  EXPECT_TRUE(contains(page, "\xEF\xBF\xBD"));  // replaces invalid UTF-8
   keep("hostile.html", page);
 }
 
@@ -318,7 +320,7 @@ TEST(Report, LongNamesAreShortened) {
   for (int i = 0; i < 100'000; ++i) longest += "é<";
   ReportData data = full_of(longest);
   EXPECT_EQ(fault_of(render(data)), "");
-  EXPECT_TRUE(contains(render(data), escaped(longest)));  // command lines are to be copied
+  EXPECT_TRUE(contains(render(data), escaped(longest)));  // to be copied, so complete
   data.command_line = "volta";
   data.commands[0].line = "volta";
   EXPECT_LT(render(data).size(), 200'000u);
@@ -363,13 +365,13 @@ TEST(Report, FiguresAndHeadline) {
 }
 
 TEST(ReportChart, ValuesLieWhereTheAxesSay) {
-  // x from 0 to 40; y from 0 to 8, whose axis ends at 8: 2 is a quarter up.
+  // x goes from 0 to 40 and y from 0 to 8, where the axis ends, so 2 is a quarter of the height.
   const Chart chart = one_line({0, 10, 40}, {2, 8, 5});
   EXPECT_EQ(line_of(chart), "M0,750 250,0 1000,375");
   const std::string page = chart_markup(chart, 0, 400);
   for (const char* tick : {">0<", ">2<", ">4<", ">6<", ">8<", ">10<", ">40<"})
     EXPECT_TRUE(contains(page, tick)) << tick;
-  // The tick of 2 stands at the same height as the value.
+  // The tick of 2 has the same height as the value.
   EXPECT_TRUE(contains(page, "<text x=\"-8\" y=\"75%\" dy=\".34em\">2</text>"));
   EXPECT_TRUE(contains(page, "data-points=\"0,2 10,8 40,5\""));
 }
@@ -392,7 +394,7 @@ TEST(ReportChart, LogScaleWhereItHelps) {
   const std::size_t log = page.find("<svg class=\"log\"");
   ASSERT_NE(log, std::string::npos);
   EXPECT_EQ(attribute(page.substr(log), "<path class=\"line c0\"", "d"), "M0,0 500,500 1000,1000");
-  chart.series[0].y = {3, 1, 0.2};  // offered, not chosen
+  chart.series[0].y = {3, 1, 0.2};  // a log scale is offered but not selected
   EXPECT_TRUE(contains(chart_markup(chart, 3, 400), "id=\"log3\"/>"));
   chart.series[0].y = {3, 2, 1};
   EXPECT_FALSE(contains(chart_markup(chart, 3, 400), "log3"));
@@ -424,7 +426,7 @@ TEST(ReportChart, NoneOneAndOnlyGaps) {
   const std::string gaps = chart_markup(one_line({1, 2}, {kNaN, -kInf}), 0, 400);
   EXPECT_TRUE(contains(gaps, "No values to draw."));
   EXPECT_TRUE(contains(gaps, "2 of 2 values"));
-  EXPECT_EQ(line_of(one_line({7}, {3})), "M500,0h0");  // a dot, in the middle
+  EXPECT_EQ(line_of(one_line({7}, {3})), "M500,0h0");  // a dot in the middle
   EXPECT_EQ(line_of(one_line({7}, {0})), "M500,1000h0");
 }
 
@@ -460,7 +462,7 @@ TEST(ReportChart, AMillionPointsKeepTheirExtremes) {
     x.push_back(i);
     y.push_back(5 + std::sin(i * 1e-4));
   }
-  y[123'457] = 9.5;  // a single step up and one down
+  y[123'457] = 9.5;  // a single peak
   y[765'432] = 0.5;
   const Chart chart = one_line(x, y);
   const std::string page = chart_markup(chart, 0, 400);
@@ -512,7 +514,7 @@ TEST(ReportChart, SeveralLinesAreNamed) {
   const std::string page = chart_markup(chart, 0, 400);
   EXPECT_TRUE(contains(page, ">validation<title>"));
   EXPECT_TRUE(contains(page, "<li class=\"c1\"><i></i>validation <b>2.01 nats</b></li>"));
-  // Their ends are at nearly the same height: the names are not.
+  // The ends of the lines have nearly the same height, but their names do not overlap.
   const std::size_t names = page.find("<g class=\"names\">");
   const std::string rest = page.substr(names);
   const double first = std::stod(attribute(rest, "<text class=\"c1\"", "y")),
@@ -567,7 +569,7 @@ TEST(ReportText, Escapes) {
   EXPECT_EQ(escaped("a<b>&\"'c"), "a&lt;b&gt;&amp;&quot;&#39;c");
   EXPECT_EQ(escaped("a\r\nb\rc\td"), "a\nb\nc\td");
   EXPECT_EQ(escaped(std::string_view("\0x", 2)), "\xEF\xBF\xBDx");
-  EXPECT_EQ(escaped("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD");  // longer than need be
+  EXPECT_EQ(escaped("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD");  // overlong
   EXPECT_EQ(escaped("\xED\xA0\x80").size(), 9u);               // half of a surrogate pair
   EXPECT_EQ(escaped("\xF4\x90\x80\x80").size(), 12u);          // beyond Unicode
   EXPECT_EQ(escaped("\xEF\xBF\xBF"), "\xEF\xBF\xBD");          // not a character
@@ -585,7 +587,7 @@ TEST(ReportText, Escapes) {
 TEST(ReportText, Smoothing) {
   const std::vector<double> constant(10, 3.0);
   for (const double value : smooth(constant))
-    EXPECT_NEAR(value, 3, 1e-12);  // unbiased from the start
+    EXPECT_NEAR(value, 3, 1e-12);  // unbiased from the first value on
   const auto values = smooth(std::vector<double>{1, kNaN, 2}, 0.5);
   EXPECT_EQ(values[0], 1);
   EXPECT_TRUE(std::isnan(values[1]));
@@ -614,7 +616,7 @@ TEST(ReportConfusion, PairsOfMany) {
   const std::string page = render(data);
   EXPECT_EQ(fault_of(page), "");
   EXPECT_LT(page.size(), 60'000u);
-  // The most frequent first: 40 times, of 90 examples.
+  // The most frequent mistakes come first: 40 of 90 examples.
   EXPECT_TRUE(contains(page,
                        "<tr><td class=\"key\">class39</td><td class=\"key\">class46</td><td "
                        "class=\"n\">40</td><td class=\"n\">44.4%</td></tr>"));

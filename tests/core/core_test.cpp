@@ -130,7 +130,7 @@ TEST(Errors, AreCaughtAsError) {
   EXPECT_THROW(throw BackendError("x"), std::runtime_error);
 }
 
-// Restores handler and level.
+// Restores the handler and the level.
 class Logging : public testing::Test {
  protected:
   ~Logging() override {
@@ -214,7 +214,7 @@ TEST_F(Logging, DefaultHandlerWritesToStderr) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "volta: warning: something odd\n");
 }
 
-// Messages quote names from files; these must not command the terminal or show as other names.
+// Messages quote names from files, which must not control the terminal or look like other names.
 TEST_F(Logging, DefaultHandlerWritesNoHiddenCharacters) {
   set_log_level(LogLevel::warning);
   testing::internal::CaptureStderr();

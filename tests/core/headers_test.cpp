@@ -1,4 +1,4 @@
-// <volta/volta.h>: what it includes, and that its comment names the rest.
+// <volta/volta.h>: the headers that it includes, and those that its comment lists.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ std::string text_of(const std::string& header) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What a pattern's group finds in a text.
+// The texts that a pattern's group matches.
 std::set<std::string> found(const std::string& text, const char* pattern) {
   const std::regex expression(pattern);
   std::set<std::string> names;
@@ -44,7 +44,7 @@ TEST(Headers, TheWholeHeaderNamesWhatItLeavesOut) {
   const fs::path folder = paths::source_tree() + "/include";
   for (const auto& entry : fs::recursive_directory_iterator(folder / "volta")) {
     const std::string name = fs::relative(entry.path(), folder).string();
-    // models.h has the models; detail/ is not for programs.
+    // models.h lists the models; detail/ is not for programs.
     if (entry.is_regular_file() && !included.contains(name) && !name.starts_with("volta/models/") &&
         !name.starts_with("volta/detail/"))
       left_out.insert(name);

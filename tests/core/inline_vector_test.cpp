@@ -1,4 +1,5 @@
-// InlineVector: elements are made once, moved when it outgrows itself, and destroyed once.
+// InlineVector: elements are constructed once, moved when it outgrows its inline room, and
+// destroyed once.
 #include "core/inline_vector.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 namespace volta {
 namespace {
 
-// Counts how many are alive, moved-from ones too.
+// Counts the living objects, including those that were moved from.
 struct Counted {
   static inline int alive = 0;
   int value;
@@ -23,7 +24,7 @@ TEST(InlineVector, GrowsPastItsOwnRoomAndDestroysEverythingOnce) {
   Counted::alive = 0;
   {
     InlineVector<Counted, 2> list;
-    EXPECT_EQ(Counted::alive, 0);  // room is not elements
+    EXPECT_EQ(Counted::alive, 0);  // reserved room contains no elements
     for (int i = 0; i < 9; ++i) EXPECT_EQ(list.emplace_back(i).value, i);
     EXPECT_EQ(list.size(), 9u);
     EXPECT_EQ(Counted::alive, 9);

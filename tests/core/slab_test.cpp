@@ -1,4 +1,4 @@
-// Memory of nodes, tapes and variables: recycled, but not where AddressSanitizer watches.
+// The memory of nodes, tapes and variables is recycled, except under AddressSanitizer.
 #include "core/slab.h"
 
 #include <gtest/gtest.h>

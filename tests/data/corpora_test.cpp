@@ -1,5 +1,5 @@
-// The fuzzers' corpora once more, with every prefix and with changed bytes: nothing but values and
-// errors comes of them.
+// The fuzzers' corpora with every prefix and with changed bytes: each input gives values or an
+// error.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -26,7 +26,7 @@ void replay(const std::string& format, const Target& target) {
     ++files;
     read += target(bytes_of(whole));
     const std::size_t step = whole.size() / 400 + 1;
-    // In memory of its own, so that a sanitizer sees what lies behind.
+    // The copy has memory of its own, so that a sanitizer notices reads past the end.
     for (std::size_t size = 0; size < whole.size(); size += step)
       target(bytes_of(std::string(whole.data(), size)));
     volta::data::Random random(whole.size());

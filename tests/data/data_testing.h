@@ -1,4 +1,4 @@
-// What the tests of data share: errors by part of their message, folders that vanish.
+// Helpers for the tests of data: errors by part of their message, and temporary folders.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace volta::data_testing {
 
-// The act throws this type of error, and its message contains every part.
+// Expects the act to throw this type of error with a message that contains every part.
 template <class Exception, class Act>
 void expect_error(Act act, std::initializer_list<std::string_view> parts) {
   try {
@@ -66,7 +66,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// A string of bytes given as numbers.
+// Returns a string of bytes given as numbers.
 inline std::string raw(std::initializer_list<int> bytes) {
   std::string text;
   for (const int byte : bytes) text.push_back(static_cast<char>(byte));

@@ -1,4 +1,4 @@
-// Datasets in memory, parts of others, functions of others.
+// Datasets in memory, subsets, and mapped datasets.
 #include "volta/data/dataset.h"
 
 #include <set>

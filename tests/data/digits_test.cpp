@@ -1,4 +1,5 @@
-// Drawn digits: the same everywhere, like MNIST's in size and place, and no easier.
+// Drawn digits are the same on every machine, have the size and position of MNIST's, and are no
+// easier.
 #include "volta/data/digits.h"
 
 #include <algorithm>
@@ -95,7 +96,7 @@ TEST(Digits, LieAsMnistsDo) {
     ink += mass / 255 / 784;
   }
   for (const int count : classes) EXPECT_NEAR(count, 200, 60);
-  EXPECT_NEAR(ink / 2000, 0.135, 0.02);  // MNIST's: 0.131
+  EXPECT_NEAR(ink / 2000, 0.135, 0.02);  // MNIST's value is 0.131
 }
 
 TEST(Digits, ALinearModelReadsMostButNotAll) {

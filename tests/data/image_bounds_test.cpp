@@ -1,4 +1,4 @@
-// What pictures may ask for: pixels are counted before they are decoded, and notes are not
+// Limits of image files: pixels are counted before they are decoded, and text chunks are not
 // unpacked.
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -42,7 +42,7 @@ std::string deflated(const std::string& text) {
   return packed;
 }
 
-// Black, of one bit a pixel, with other chunks before the pixels.
+// A black image with one bit per pixel and with other chunks before the pixels.
 std::string png(std::uint32_t width, std::uint32_t height, const std::string& more = "") {
   const std::string rows(static_cast<std::size_t>((width + 7) / 8 + 1) * height, '\0');
   return "\x89PNG\r\n\x1a\n" +
@@ -58,9 +58,9 @@ std::string segment(unsigned char marker, const std::string& data) {
 
 enum class Scans { baseline, progressive };
 
-// Of one tone: all coefficients are 0, whose code is one bit. Of a progressive file libjpeg keeps
-// all coefficients; this one has a scan of the constant terms for each component and no other.
-// `data_bytes` are those of a scan.
+// A JPEG of one tone: all coefficients are 0, whose code is one bit. libjpeg keeps all coefficients
+// of a progressive file; this one has a scan of the constant terms for each component and no other
+// scan. `data_bytes` is the size of a scan.
 std::string jpeg(std::uint32_t width, std::uint32_t height, int components, Scans scans,
                  std::size_t data_bytes, char sampling = '\x11') {
   std::string file = "\xFF\xD8" + segment(0xDB, std::string(1, '\0') + std::string(64, '\1'));
@@ -100,7 +100,7 @@ bool has_jpeg() { return problem_with(jpeg(8, 8, 1, Scans::baseline, 1)) == "(ac
 
 TEST(ImageBounds, PixelsAreCountedBeforeTheyAreDecoded) {
   if (!has_png()) GTEST_SKIP() << "built without libpng";
-  const std::string file = png(8192, 8192);  // 64 million pixels in a few kilobytes
+  const std::string file = png(8192, 8192);  // of 64 million pixels in a few kilobytes
   ASSERT_LT(file.size(), 20'000u);
   std::string problem;
   const std::uint64_t peak = peak_bytes([&] { problem = problem_with(file); });
@@ -109,7 +109,7 @@ TEST(ImageBounds, PixelsAreCountedBeforeTheyAreDecoded) {
                          " that a file of its size may have; {.max_pixels = ...} of ImageOptions "
                          "allows more");
   EXPECT_LT(peak, 8 * kMiB);
-  // Who asks for more gets it, for 24 bytes a pixel at most.
+  // A higher limit is accepted, for at most 24 bytes per pixel.
   const std::string allowed_file = png(4096, 2048);
   const std::uint64_t pixels = 4096 * 2048;
   const std::uint64_t taken = peak_bytes(
@@ -121,7 +121,7 @@ TEST(ImageBounds, PixelsOfAJpegAreCountedBeforeTheyAreDecoded) {
   if (!has_jpeg()) GTEST_SKIP() << "built without libjpeg";
   for (const Scans scans : {Scans::baseline, Scans::progressive}) {
     for (const int components : {1, 3, 4}) {
-      // As large as libjpeg takes: 4 billion pixels in a few kilobytes.
+      // The largest image that libjpeg accepts: 4 billion pixels in a few kilobytes.
       const std::string file = jpeg(65500, 65500, components, scans, 1000);
       ASSERT_LT(file.size(), 5'000u);
       std::string problem;
@@ -142,7 +142,7 @@ TEST(ImageBounds, AJpegTakesTwentyFourBytesAPixel) {
   double most = 0;
   for (const Scans scans : {Scans::baseline, Scans::progressive}) {
     for (const int components : {1, 3, 4}) {
-      // A bit for the constant term of each block and, in a baseline file, one for the others.
+      // One bit for the constant term of each block and, in a baseline file, one for the others.
       const std::uint64_t bits =
           scans == Scans::baseline ? 2 * blocks * static_cast<std::uint64_t>(components) : blocks;
       const std::string file = jpeg(side, side, components, scans, bits / 8);
@@ -151,14 +151,14 @@ TEST(ImageBounds, AJpegTakesTwentyFourBytesAPixel) {
       EXPECT_EQ(problem, "(accepted)") << components;
       EXPECT_LT(peak, 24 * pixels + 4 * kMiB) << components;
       most = std::max(most, static_cast<double>(peak) / static_cast<double>(pixels));
-      // The pixels are there, the data is not.
+      // The header has the full size, but the data ends early.
       const std::string cut = jpeg(side, side, components, scans, 100);
       const std::uint64_t taken = peak_bytes([&] { problem = problem_with(cut); });
       EXPECT_LT(taken, 24 * pixels + 4 * kMiB) << problem;
     }
   }
   RecordProperty("bytes_per_pixel", std::to_string(most));
-  // A picture of one column whose rows are stored as blocks of 32 pixels.
+  // An image of one column whose rows are stored in blocks of 32 pixels.
   const std::string column = jpeg(1, 65500, 4, Scans::progressive, 1024, '\x44');
   const std::uint64_t peak = peak_bytes([&] { EXPECT_EQ(problem_with(column), "(accepted)"); });
   EXPECT_LT(peak, 24 * 65500 + 16 * kMiB);
@@ -170,12 +170,12 @@ TEST(ImageBounds, ScalingDoesNotUnfoldAPictureOfOneColumn) {
   const std::string file = png(1, 1 << 19);
   const std::uint64_t peak = peak_bytes(
       [&] { EXPECT_EQ(problem_with(file, {.height = 256, .width = 4096}), "(accepted)"); });
-  EXPECT_LT(peak, 96 * kMiB);  // rows first would take 24 GiB
+  EXPECT_LT(peak, 96 * kMiB);  // scaling rows first would take 24 GiB
 }
 
 TEST(ImageBounds, NotesAreNotUnpacked) {
   if (!has_png()) GTEST_SKIP() << "built without libpng";
-  // Each is a megabyte of zeros; 256 of them.
+  // 256 chunks of a megabyte of zeros each.
   const std::string note = std::string("k\0\0", 3) + deflated(std::string(1 << 20, '\0'));
   const std::string profile = std::string("icc\0\0", 5) + deflated(std::string(1 << 20, '\0'));
   const std::string international = std::string("k\0\1\0\0\0", 6) + note.substr(3);

@@ -1,4 +1,4 @@
-// Pictures: pixels of every kind of file, scaling, folders of classes, files that are damaged.
+// Images: the pixels of every kind of file, scaling, folders of classes, damaged files.
 #include "volta/data/images.h"
 #include "support/paths.h"
 
@@ -22,7 +22,7 @@ std::string corpus_file(const std::string& name) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Bytes again, channel after channel.
+// Converts back to bytes, channel by channel.
 std::vector<int> pixels(const Tensor& image) {
   std::vector<int> values;
   for (const float value : image.to_vector<float>())
@@ -83,7 +83,7 @@ TEST(Images, Jpeg) {
                         {"a.jpg: JPEG of 8 x 16 pixels: more than the 100 ", "max_pixels"});
 }
 
-// Inks as Adobe stores them, 255 for none: white, red, black over yellow, half of everything.
+// Inks as Adobe stores them, with 255 for none: white, red, black over yellow, half of everything.
 TEST(Images, JpegsOfFourInks) {
   if (!readable("colour.jpg")) GTEST_SKIP() << "built without the library for colour.jpg";
   for (const char* name : {"cmyk.jpg", "ycck.jpg"}) {
@@ -99,13 +99,13 @@ TEST(Images, JpegsOfFourInks) {
   }
 }
 
-// What libjpeg complains about but reads is read, and told once.
+// Files that libjpeg reads with a complaint are read, with one warning.
 TEST(Images, DamagedJpegsAreReadWithAWarning) {
   if (!readable("colour.jpg")) GTEST_SKIP() << "built without the library for colour.jpg";
   std::vector<std::string> told;
   set_log_handler([&](LogLevel, std::string_view message) { told.emplace_back(message); });
   const std::string whole = corpus_file("colour.jpg");
-  std::string extra = whole;  // bytes of no marker behind the first segment
+  std::string extra = whole;  // bytes without a marker after the first segment
   const auto length = static_cast<std::size_t>(static_cast<unsigned char>(whole[4]) * 256 +
                                                static_cast<unsigned char>(whole[5]));
   extra.insert(4 + length, "xyz");
@@ -116,7 +116,7 @@ TEST(Images, DamagedJpegsAreReadWithAWarning) {
   ASSERT_EQ(told.size(), 1u);
   EXPECT_TRUE(told[0].starts_with("extra.jpg: JPEG: Corrupt JPEG data: 3 extraneous bytes"))
       << told[0];
-  // Damage in the compressed data itself.
+  // Damage inside the compressed data.
   const std::size_t scan = whole.find("\xFF\xDA");
   int damaged = 0;
   for (std::size_t at = scan + 14; at + 2 < whole.size(); ++at) {
@@ -143,10 +143,10 @@ TEST(Images, Scaling) {
             (std::vector<int>{0, 51, 255, 102, 153, 204}));
   const Tensor large = data::read_image(path, {.channels = 1, .height = 4, .width = 3});
   EXPECT_EQ(large.shape(), (Shape{1, 4, 3}));
-  // Half-pixel centres: a quarter and three quarters between the two rows.
+  // Half-pixel centres lie a quarter and three quarters of the way between the two rows.
   EXPECT_EQ(pixels(large.narrow(2, 0, 1)), (std::vector<int>{0, 26, 77, 102}));
   const auto one = pixels(data::read_image(path, {.channels = 1, .height = 1, .width = 1}));
-  EXPECT_NEAR(one[0], 122, 6);  // about the mean
+  EXPECT_NEAR(one[0], 122, 6);  // roughly the mean
   expect_error<ArgumentError>([&] { data::read_image(path, {.height = 4}); }, {"go together"});
   expect_error<ArgumentError>([&] { data::read_image(path, {.channels = 2}); },
                               {"channels must be 1 or 3"});
@@ -206,7 +206,7 @@ TEST(Images, FoldersAreWalkedToTheirEnds) {
   for (const char* name : {"a/z.png", "a/sub/1.png", "a/sub-b/2.png", "a/sub/deep/3.JPG",
                            "b/only/below/4.jpeg", "a/sub/5.png"})
     folder.write(name, png);
-  std::filesystem::create_directory_symlink(folder / "a", folder / "a/sub/again");  // a circle
+  std::filesystem::create_directory_symlink(folder / "a", folder / "a/sub/again");  // a cycle
   std::filesystem::create_directory_symlink(folder / "b/only", folder / "a/linked");
   const data::ImageFolder pictures(folder.path());
   std::vector<std::string> found;

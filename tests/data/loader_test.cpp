@@ -1,4 +1,4 @@
-// DataLoader: what it hands out, in which order, whoever assembles it; errors, states, counters.
+// DataLoader: its batches and their order for any number of workers; errors, states, counters.
 #include "volta/data/loader.h"
 
 #include <atomic>
@@ -41,7 +41,7 @@ data::TensorDataset numbered(std::int64_t count) {
   return data::TensorDataset(from_vector(x, {count, 2}), from_vector(y));
 }
 
-// The same, example by example, with something random in it.
+// A dataset that returns single examples with a random part.
 class Drawn : public data::Dataset {
  public:
   explicit Drawn(std::int64_t count) : count_(count) {}
@@ -54,7 +54,7 @@ class Drawn : public data::Dataset {
   std::int64_t count_;
 };
 
-// Fails at one index, after a pause at every one.
+// Fails at one index, with a pause at each index.
 template <class Exception>
 class Failing : public data::Dataset {
  public:
@@ -71,7 +71,7 @@ class Failing : public data::Dataset {
   int pause_;
 };
 
-// One epoch: the values of every batch.
+// The values of every batch of an epoch.
 using Values = std::vector<std::vector<float>>;
 Values epoch_x(DataLoader& loader) {
   Values all;
@@ -141,7 +141,7 @@ TEST(DataLoader, TheThreadsSeedIsItsSeed) {
     const GeneratorState before = Generator().state();
     DataLoader loader(numbered(50), {.batch_size = 50, .shuffle = true});
     const GeneratorState made = Generator().state();
-    EXPECT_NE(made, before);  // making it draws the seed
+    EXPECT_NE(made, before);  // creating it draws the seed
     const auto all = epoch_y(loader);
     EXPECT_EQ(Generator().state(), made);  // using it draws nothing
     return all;
@@ -166,7 +166,7 @@ TEST(DataLoader, LoadersWithoutASeedDiffer) {
   EXPECT_EQ(Generator().state(), before);
 }
 
-// A sampler may choose an example twice: then it is drawn for twice.
+// A sampler may choose an example twice; random numbers are then drawn twice.
 TEST(DataLoader, AnExampleThatIsChosenTwiceIsChangedAnew) {
   class Same : public data::Sampler {
    public:
@@ -209,7 +209,7 @@ TEST(DataLoader, AnExampleThatIsChosenTwiceIsChangedAnew) {
     EXPECT_EQ(distinct(expected), kind.draws);
     DataLoader threads = loader_with(kind.dataset, kind.transform, 3);
     EXPECT_EQ(epoch_x(threads), expected);
-    // From the second batch on, by a loader that begins there.
+    // A loader that begins with the second batch.
     DataLoader left = loader_with(kind.dataset, kind.transform, 2);
     for (auto [x, y] : left) break;
     DataLoader resumed = loader_with(kind.dataset, kind.transform, 1);
@@ -231,7 +231,7 @@ TEST(DataLoader, WhatExamplesDrawDependsOnSeedEpochAndIndexAlone) {
   DataLoader three = loader_with(3, 4);
   EXPECT_EQ(epoch_x(three), first);
   EXPECT_EQ(epoch_x(three), second);
-  // Other batches, the same examples.
+  // Other batches of the same examples.
   DataLoader one = loader_with(2, 24);
   std::vector<float> joined;
   for (const auto& batch : first) joined.insert(joined.end(), batch.begin(), batch.end());
@@ -284,13 +284,13 @@ TEST(DataLoader, ErrorsArriveWithTheExamplesIndex) {
           for (auto [x, y] : volta_error) ++seen;
         },
         {"DataLoader: example 21: broken file"});
-    EXPECT_EQ(seen, 5) << workers;  // everything before it
-    // And the loader can be used again.
+    EXPECT_EQ(seen, 5) << workers;  // all batches before it
+    // The loader can be used again.
     expect_error<IoError>([&] { epoch_y(volta_error); }, {"example 21"});
   }
 }
 
-// Exceptions of the user's, also one derived from Volta's.
+// Exceptions of users, including one derived from Volta's.
 struct OwnError : std::runtime_error {
   using std::runtime_error::runtime_error;
   int code = 7;
@@ -347,7 +347,7 @@ TEST(DataLoader, ABatchThatFailsIsSkipped) {
         << workers;
     EXPECT_EQ(loader.epoch(), 1);
     EXPECT_EQ(loader.stats().batches, 15);
-    // A loader that goes on from there does not meet it again.
+    // A loader that continues after it does not fail again.
     DataLoader resumed(Failing<IoError>(9), {.batch_size = 4, .workers = workers, .seed = 1});
     resumed.load_state_dict(after);
     EXPECT_EQ(epoch_y(resumed).front(), 12);
@@ -366,7 +366,7 @@ TEST(DataLoader, MayBeLeftAndDestroyedInMidEpoch) {
     DataLoader loader(Failing<IoError>(-1, 2), {.batch_size = 2, .workers = 2});
     kept = loader.begin();
   }
-  EXPECT_EQ((*kept)->x.size(0), 2);  // an iterator keeps what it needs
+  EXPECT_EQ((*kept)->x.size(0), 2);  // an iterator keeps what it needs alive
   ++*kept;
   EXPECT_EQ((*kept)->y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3}));
 }
@@ -384,7 +384,7 @@ TEST(DataLoader, OneLoopAtATime) {
 
 TEST(DataLoader, ResumesInMidEpoch) {
   const data::DataLoaderOptions options{.batch_size = 4, .shuffle = true, .workers = 2};
-  for (const bool within : {true, false}) {  // saved in the loop, or after leaving it
+  for (const bool within : {true, false}) {  // saved inside the loop, or after leaving it
     manual_seed(11);
     DataLoader loader(Drawn(32), options);
     epoch_x(loader);
@@ -433,7 +433,7 @@ TEST(DataLoader, StatesThatDoNotFitAreRefusedAndChangeNothing) {
   expect_error<ArgumentError>(
       [&] { loader.load_state_dict({{"seed", scalar(1)}, {"epoch", scalar(0.5f)}}); },
       {"'epoch' is no i64 number", "'position' is missing", "'batch_size' is missing"});
-  // All that differs, in one error.
+  // One error lists all differences.
   const auto weighted = [](std::int64_t count) {
     return std::make_shared<data::WeightedSampler>(std::vector<double>(8, 1.0), count);
   };
@@ -497,7 +497,7 @@ TEST(DataLoader, SamplersDecideTheOrder) {
   expect_error<ArgumentError>([&] { beyond.begin(); }, {"the sampler gave index 20 of 20"});
   EXPECT_EQ(beyond.epoch(), 0);
   expect_error<ArgumentError>([&] { beyond.begin(); }, {"the sampler gave index 20 of 20"});
-  EXPECT_EQ(beyond.epoch(), 0);  // a loop that does not start is no epoch
+  EXPECT_EQ(beyond.epoch(), 0);  // a loop that does not start is not an epoch
 
   const auto weighted =
       std::make_shared<data::WeightedSampler>(std::vector<double>{0, 1, 3, 0}, std::int64_t{4000});
@@ -529,14 +529,14 @@ TEST(DataLoader, TransformsDrawForEveryExampleAndEpoch) {
   EXPECT_EQ(epoch_x(whole).at(0), joined);
 }
 
-// Whatever VOLTA_DEVICE says, examples, collating and transforms are computed on the host; the
-// batch goes to the loader's device as a whole.
+// Whatever VOLTA_DEVICE says, examples, collation and transforms are computed on the host, and the
+// whole batch is sent to the loader's device.
 TEST(DataLoader, WorksOnTheHostWhereTheEnvironmentPlacesEverythingOnADevice) {
   if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
   const std::string name = to_string(test_device());
   testing_child::in_child({{"VOLTA_DEVICE", name}, {"VOLTA_TEST_DEVICE", name}}, [] {
     const Device device = test_device();
-    ASSERT_EQ((tensor({1, 2, 3}) + 1).device(), device);  // the program's own work
+    ASSERT_EQ((tensor({1, 2, 3}) + 1).device(), device);  // the program's own operations
     std::atomic<int> elsewhere{0}, calls{0};
     const auto look = [&](const Tensor& x) {
       ++calls;
@@ -591,11 +591,11 @@ TEST(DataLoader, CountsWhatItDid) {
   data::LoaderStats stats = loader.stats();
   EXPECT_EQ(stats.batches, 3);
   EXPECT_EQ(stats.bytes, 10 * (2 * 4 + 8));
-  EXPECT_LE(stats.waits, 2);  // the first of an epoch is not one
+  EXPECT_LE(stats.waits, 2);  // the first batch of an epoch does not count
   loader.reset_stats();
   EXPECT_EQ(loader.stats().batches, 0);
 
-  // Examples that take 2 ms each against a consumer that takes none: it waits for every batch.
+  // Examples take 2 ms each and the consumer takes no time, so it waits for every batch.
   DataLoader slow(Failing<IoError>(-1, 2), {.batch_size = 8, .workers = 1});
   epoch_y(slow);
   EXPECT_GE(slow.stats().waits, 6);

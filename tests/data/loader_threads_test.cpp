@@ -1,4 +1,4 @@
-// DataLoader where the system does not let a process have the threads that it wants.
+// DataLoader in processes that may not start the threads that it needs.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,8 +19,8 @@ using namespace volta;
 
 namespace {
 
-// Lets this process start so many threads more. Root's are not limited, and those of a user who has
-// other processes cannot be counted: of them none is allowed.
+// Lets this process start `more` threads. Root is not limited, and for users with other processes
+// the limit cannot be computed, so none are allowed.
 bool allow_threads(int more) {
   constexpr uid_t kNobodyElse = 61236;
   if (::geteuid() == 0 && ::setuid(kNobodyElse) != 0) return false;
@@ -31,7 +31,7 @@ bool allow_threads(int more) {
   return ::setrlimit(RLIMIT_NPROC, &limit) == 0;
 }
 
-// Each number of examples, twice, with eight workers of which some or none can be started.
+// Checks epochs of several sizes twice with eight workers, of which only some or none can start.
 void expect_all_batches(int threads) {
   constexpr std::int64_t kCount = 40;
   std::vector<std::string> told;
@@ -55,7 +55,7 @@ void expect_all_batches(int threads) {
             1);
 }
 
-// ulimit -u
+// No thread can be started, as if `ulimit -u` forbade it.
 TEST(DataLoaderThreads, WithoutWorkersTheCallerAssemblesTheBatches) {
   testing_child::in_child({}, [] { expect_all_batches(0); });
 }

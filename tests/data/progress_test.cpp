@@ -1,4 +1,4 @@
-// Progress: lines where there is no terminal, a bar where there is one.
+// Progress: lines without a terminal, a bar on a terminal.
 #include "volta/data/progress.h"
 
 #include <algorithm>
@@ -56,11 +56,11 @@ TEST(Progress, ABarOnATerminal) {
   EXPECT_NE(text.find("\r\x1b[K[======                  ]  25%  1/4  "), std::string::npos) << text;
   EXPECT_NE(text.find("[============            ]  50%  2/4  "), std::string::npos) << text;
   EXPECT_EQ(text.find("75%"), std::string::npos);
-  EXPECT_TRUE(text.ends_with("\n")) << text;  // a loop that was left ends its line
+  EXPECT_TRUE(text.ends_with("\n")) << text;  // a loop that is left early ends its line
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
-// A terminal of 80 columns: words come first.
+// On a terminal of 80 columns the text takes precedence over the bar.
 TEST(Progress, ABarTakesWhatTheWordsLeave) {
   const auto shown = [](std::size_t words) {
     std::ostringstream out;

@@ -1,4 +1,4 @@
-// IDX, CIFAR-10 and CSV: values, and every way a file can be wrong.
+// IDX, CIFAR-10 and CSV: values, and all kinds of malformed files.
 #include <cmath>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@ using namespace volta::data_testing;
 
 namespace {
 
-// A gzip file whose content is stored as it is.
+// A gzip file with stored, uncompressed content.
 std::string gzipped(const std::string& content) {
   const auto little_endian = [](std::uint32_t value, int bytes) {
     std::string text;
@@ -88,7 +88,8 @@ TEST(Idx, WrongFilesAreRefused) {
   refused(idx(8, {1}, raw({1, 2})), "needs 9 bytes, the file has 10");
   refused(idx(14, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, ""), "its sizes are too large");
   refused(idx(8, {0xFFFFFFFF}, "x"), "the file has 9");
-  // Compressed: cut, changed, promising what cannot be, or giving more.
+  // Compressed files that are truncated, changed, promise impossible sizes, or contain more than
+  // promised.
   if (!has_gzip()) return;
   const std::string packed = gzipped(idx(8, {5000}, std::string(5000, 'a')));
   refused(packed.substr(0, packed.size() - 9), "a.idx");

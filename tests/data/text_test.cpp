@@ -1,4 +1,4 @@
-// Corpora of characters, files of tokens, windows of both.
+// Character corpora, token files, and windows of both.
 #include "volta/data/text.h"
 
 #include <set>
@@ -48,7 +48,7 @@ TEST(CharCorpus, BatchesAreRandomWindows) {
     }
   }
   EXPECT_GT(starts.size(), 12u);
-  EXPECT_LE(*starts.rbegin(), 20);  // what follows is in the text
+  EXPECT_LE(*starts.rbegin(), 20);  // the following token is inside the text
   auto second = corpus.batch({.batch_size = 64, .length = 5});
   EXPECT_NE(second.x.to_vector<std::int64_t>(), from);
   manual_seed(1);
@@ -61,7 +61,7 @@ TEST(CharCorpus, BatchesAreRandomWindows) {
   EXPECT_EQ(corpus.batch({.batch_size = 8, .length = 5, .generator = Generator(7)})
                 .x.to_vector<std::int64_t>(),
             drawn);
-  // The longest window is at one place only.
+  // The longest window has a single position.
   EXPECT_EQ(corpus.batch({.batch_size = 1, .length = 25}).x.to_vector<std::int64_t>()[0], 0);
   expect_error<ArgumentError>([&] { corpus.batch({.batch_size = 1, .length = 26}); },
                               {"windows of 26 and what follows do not fit into 26 tokens"});

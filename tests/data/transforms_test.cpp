@@ -1,4 +1,4 @@
-// Transforms: values by hand, on examples and batches; what they draw; what they refuse.
+// Transforms: values computed by hand, on examples and batches; random numbers; refused arguments.
 #include "volta/data/transforms.h"
 
 #include <cmath>
@@ -57,7 +57,7 @@ TEST(Transforms, Flips) {
   EXPECT_EQ(std::vector<float>(vertical.begin() + 6, vertical.begin() + 12),
             (std::vector<float>{9, 10, 11, 6, 7, 8}));
   EXPECT_EQ(values(applied(data::random_vertical_flip(0), small()).x), values(small().x));
-  // Half of the images, each as its generator says.
+  // About half of the images are flipped, as each one's generator decides.
   const Batch many{arange(200, {.dtype = DType::f32}).reshape({100, 1, 1, 2}).eval(), {}};
   const auto some = values(applied(data::random_horizontal_flip(), many).x);
   int flipped = 0;
@@ -70,7 +70,7 @@ TEST(Transforms, Crops) {
   const auto centre = applied(data::center_crop(2, 1), small()).x;
   EXPECT_EQ(centre.shape(), (Shape{2, 2, 2, 1}));
   EXPECT_EQ(values(centre), (std::vector<float>{1, 4, 7, 10, 13, 16, 19, 22}));
-  // Every place within the border, and only those: the first value tells which.
+  // Exactly the positions within the border occur; the first value identifies the position.
   const Batch one{(arange(9, {.dtype = DType::f32}) + 1.0).reshape({1, 1, 3, 3}).eval(), {}};
   std::vector<int> counts(16);
   for (std::uint64_t seed = 0; seed < 1600; ++seed) {
@@ -104,12 +104,12 @@ TEST(Transforms, Affine) {
   const auto same = values(applied(data::random_affine({}), image).x);
   const auto before = values(image.x);
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(same[i], before[i], 1e-6f);
-  // Twice as large about the middle: the value at 4 + 2 k is that at 4 + k.
+  // Magnification by two about the centre: the value at 4 + 2 k is the original one at 4 + k.
   const auto large =
       values(applied(data::random_affine({.scale_min = 2, .scale_max = 2}), image).x);
   for (std::size_t k = 0; k <= 2; ++k)
     EXPECT_NEAR(large[(4 + 2 * k) * 9 + 4], before[(4 + k) * 9 + 4], 1e-5f);
-  // A point stays at its distance from the middle when the image is rotated.
+  // Rotation keeps a point's distance from the centre.
   std::vector<float> point(33 * 33, 0.0f);
   point[16 * 33 + 26] = 1;
   const Batch dot{from_vector(point, {1, 1, 33, 33}), {}};
@@ -154,14 +154,14 @@ TEST(Transforms, ComposedOnExamplesAndBatches) {
   const Batch batch = applied(both, small());
   EXPECT_EQ(values(batch.x)[0], -10.0f);
   EXPECT_EQ(batch.y.shape(), (Shape{2, 2}));
-  // One example, and a dataset of them.
+  // A single example, and a dataset of examples.
   const data::TensorDataset rows(small().x, small().y);
   const Example one = both(rows.get(1));
   EXPECT_EQ(one.x.shape(), (Shape{2, 2, 3}));
   EXPECT_EQ(one.y.shape(), (Shape{2}));
   EXPECT_EQ(values(one.x)[0], 2.0f);
   EXPECT_EQ(values(data::map(rows, both).get(1).x), values(one.x));
-  // Drawn from the thread's generator.
+  // The thread's generator draws the numbers.
   const Transform crop = data::random_crop(2, 3, {.padding = 5});
   manual_seed(3);
   const auto first = values(crop(rows.get(1)).x), second = values(crop(rows.get(1)).x);

@@ -1,8 +1,8 @@
-# Whether what the tables of a page call exists: every name before a parenthesis or after `::` in the `code` of their
-# second column must be a word of the public headers.
+# Checks that the functions named in the tables of a page exist: every name before a parenthesis or after `::` in the
+# `code` of their second column must be a word of the public headers.
 #   awk -f calls.awk HEADER ... page=1 docs/pytorch.md docs/names.md docs/modules.md
 
-BEGIN { own["net"] = own["opt"] = 1 }  # variables
+BEGIN { own["net"] = own["opt"] = 1 }  # variables of the examples
 
 !page {
   gsub(/[^A-Za-z0-9_]+/, " ")

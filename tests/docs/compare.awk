@@ -1,8 +1,8 @@
-# Compares what the examples of a page printed with what the page says.
+# Compares the output of a page's examples with the output that the page shows.
 #   awk -v page=docs/devices.md -v onednn=1 -f compare.awk expected actual=1 output
-# Both files have "@@ LINE" before what belongs to the example of that line. Words must be equal; numbers may differ by
+# Both files have "@@ LINE" before the output of the example at that line. Words must be equal; numbers may differ by
 # 2 percent, or by two in their last digit: processors round differently. A line "…" stands for any number of lines.
-# Places in the page are compared as places in the file that the example's comment names (`as step.cpp`).
+# Source locations in the page are compared as locations in the file that the example's comment names (`as step.cpp`).
 
 function complain(line, what) {
   print page ":" line ": " what >"/dev/stderr"
@@ -29,7 +29,7 @@ function agree(a, b,    difference, unit, digits) {
   return difference <= 2 * unit || difference <= 0.02 * (a < 0 ? -a : a)
 }
 
-# Words, with brackets and signs of their own around numbers.
+# Splits a line into words. Brackets and signs around numbers are separate words.
 function same_line(a, b,    as, bs, count, i) {
   gsub(/[][(){},:%=]/, " & ", a)
   gsub(/[][(){},:%=]/, " & ", b)
@@ -40,7 +40,7 @@ function same_line(a, b,    as, bs, count, i) {
   return 1
 }
 
-# Whether expected lines from i on are the actual ones from j on.
+# Returns whether the expected lines from i on match the actual lines from j on.
 function matches(e, i, a, j,    k) {
   while (i <= wanted[e]) {
     if (want[e, i] == "…") {

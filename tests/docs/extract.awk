@@ -1,16 +1,16 @@
 # Turns the ```cpp blocks of a page into sources.
 #   awk -v page=docs/devices.md -v out=FOLDER/devices -f extract.awk docs/devices.md
 # A block with `int main` is a program: FOLDER/devices_1.cpp and so on. All others are fragments, each the body of a function
-# in FOLDER/devices.cpp. A comment before a block says more about it, several things separated by semicolons:
+# in FOLDER/devices.cpp. A comment before a block has options, separated by semicolons:
 #   <!-- example: with model, x -->     variables that the fragment uses; declared in prelude.h
-#   <!-- example: continued -->         goes on in the scope of the fragment before
+#   <!-- example: continued -->         continues the scope of the preceding fragment
 #   <!-- example: declarations -->      at namespace scope: functions, classes for later fragments
 #   <!-- example: not run -->           compiled only
-#   <!-- example: as step.cpp -->       what places in its output call the file
-#   <!-- example: not compiled: why --> neither
-# and <!-- output --> before a ```text block says that it is what the block before prints: see compare.awk. Where that
-# depends on the library for products, <!-- output: with oneDNN -->.
-# Prints "fragments" and "program NUMBER LINE" for what was written.
+#   <!-- example: as step.cpp -->       the file name in source locations of its output
+#   <!-- example: not compiled: why --> neither compiled nor run
+# <!-- output --> before a ```text block marks it as the output of the preceding block (see compare.awk). If the output
+# depends on the library for products, the mark is <!-- output: with oneDNN -->.
+# Prints "fragments" and "program NUMBER LINE" for the files it has written.
 
 function fail(what) {
   print page ":" NR ": " what >"/dev/stderr"
@@ -58,7 +58,7 @@ function hoist(    count, lines, i) {
   }
 }
 
-# A block that ended at this line.
+# Handles the block that ended at this line.
 function finish(    i, count, names, prefix, file) {
   if (not_compiled) return
   if (is_program) {

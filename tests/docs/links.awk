@@ -1,7 +1,7 @@
-# Headings and links of Markdown pages.
+# Lists the headings and links of Markdown pages.
 #   awk -f links.awk PAGE ...
 # Prints "anchor PAGE NAME" for every heading and "link PAGE LINE TARGET" for every link or picture. A heading has a
-# name only where GitHub and the site (Python-Markdown) give it the same.
+# name only if GitHub and the site (Python-Markdown) give it the same name.
 
 function slug(text, collapse) {
   text = tolower(text)

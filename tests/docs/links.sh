@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether every link of the project's pages leads somewhere: to a file of the tree, and to a heading in it where one is
-# named. Links to other sites are not followed.
+# Checks that every link of the project's pages leads to a file of the tree, and to a heading in it if the link names
+# one. Links to other sites are not followed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

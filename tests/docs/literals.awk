@@ -1,5 +1,5 @@
-# Every string literal of C++ sources, each on a line after the name of its file and a tab: those that follow each
-# other joined, what is put into a message at run time ({} of fmt) written as an ellipsis.
+# Prints every string literal of C++ sources on a line after the name of its file and a tab. Adjacent literals are
+# joined, and the replacement fields of fmt ({}) are written as an ellipsis.
 #   awk -f literals.awk FILE ...
 
 function flush() {

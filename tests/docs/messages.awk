@@ -1,7 +1,7 @@
-# Whether every message that errors.md quotes is one of the library's, and every class of errors has a chapter.
+# Checks that the library has every message that errors.md quotes, and that every class of errors has a chapter.
 #   awk -f messages.awk literals classes=1 error.h page=1 docs/errors.md
-# `literals` is what literals.awk prints. A message is the first `code` of a table's row; an ellipsis stands for what
-# varies. It must be part of one literal, or its pieces parts of literals of one file.
+# `literals` is the output of literals.awk. A message is the first `code` of a table's row; an ellipsis stands for a
+# varying part. A message must be part of one literal, or its pieces must be parts of literals of one file.
 
 function complain(what) {
   print FILENAME ":" FNR ": " what >"/dev/stderr"

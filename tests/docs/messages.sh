@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether the library has the messages that docs/errors.md explains.
+# Checks that the library has the messages that docs/errors.md explains.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 find src tools include \( -name '*.h' -o -name '*.cpp' -o -name '*.def' \) -print0 |

@@ -1,6 +1,5 @@
-// What the fragments of the pages are compiled with: the library, variables that they may ask for
-// by
-// `<!-- example: with ... -->`, and the loop that runs them.
+// The code that every fragment of a page is compiled with: the library, the variables that a
+// fragment may request by `<!-- example: with ... -->`, and the loop that runs the fragments.
 #pragma once
 
 #include <volta/io/checkpoint.h>
@@ -36,7 +35,7 @@ struct DocsExample {
   void (*run)();
 };
 
-// What comes next on the standard output is printed by the block at that line of the page.
+// Announces that the following standard output is printed by the block at this line of the page.
 [[maybe_unused]] void docs_at(int line) {
   std::cout << std::flush;
   std::printf("@@ %d\n", line);

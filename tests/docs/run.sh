@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the examples of a page and compares what they print with the page.
+# Runs the examples of a page and compares their output with the page.
 #   run.sh <page> <expected> <1 where products are oneDNN's, else 0> <program, or program:LINE> ...
-# A program with a line is one of the page's own; the other has its fragments, and says which it runs.
+# A program with a line is a whole program of the page. The other one has the page's fragments and prints their lines.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 page=$1 expected=$2 onednn=$3
@@ -9,8 +9,8 @@ shift 3
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-mkdir "$folder/run" && cd "$folder/run" || exit 1 # what they save
-ln -s "$here/../../examples" examples # some read a file as if in the root of the repository
+mkdir "$folder/run" && cd "$folder/run" || exit 1 # the examples save files here
+ln -s "$here/../../examples" examples # some examples read files relative to the root of the repository
 status=0
 for entry; do
   program=${entry%:*}

@@ -16,12 +16,12 @@ for page in docs/*.md docs/internals/*.md; do
     failed=1
   fi
 done
-# Scripts, styles and pictures come with the site; a reader without a network sees all of it.
+# Scripts, styles and pictures must come with the site, so that it works without a network.
 if grep -rnoE '(<script[^>]+src|<link[^>]+stylesheet[^>]+href|<img[^>]+src)="(https?:)?//[^"]+"' --include='*.html' "$site"; then
   echo 'the site loads something from elsewhere' >&2
   failed=1
 fi
-# What Python's Markdown reads otherwise than GitHub's: lists and tables as text.
+# Python's Markdown, unlike GitHub's, shows lists and tables as text if no blank line precedes them.
 if grep -rnE '^(<p>)?(- |\| )' --include='*.html' "$site" | head -5 | grep .; then
   echo 'the site shows a list or a table as text; a blank line before it helps' >&2
   failed=1

@@ -1,5 +1,5 @@
-// What the fuzzers of data readers call: any bytes either are read or give a volta::Error. Also
-// called with the corpora, and changes of them, by tests/data/corpora_test.cpp.
+// The functions that the fuzzers of data readers call: any bytes are either read or give a
+// volta::Error. tests/data/corpora_test.cpp calls them with the corpora and with changed corpora.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace volta::fuzz {
 
-// Whether the bytes were read.
+// Whether the bytes could be read.
 template <class Read>
 bool reads(const Read& read) {
   try {

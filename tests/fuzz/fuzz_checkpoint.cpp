@@ -1,4 +1,4 @@
-// Training checkpoints, whatever the bytes: loaded, or one of Volta's errors.
+// Training checkpoints of any bytes are loaded or give one of Volta's errors.
 #include <cstdint>
 
 #include "fuzz/memory_file.h"

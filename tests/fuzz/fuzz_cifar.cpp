@@ -1,4 +1,4 @@
-// libFuzzer target; corpus/cifar has the inputs to begin with.
+// A libFuzzer target for CIFAR-10's files; corpus/cifar has the initial inputs.
 #include "data_targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// libFuzzer target; corpus/csv has the inputs to begin with.
+// A libFuzzer target for CSV files; corpus/csv has the initial inputs.
 #include "data_targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-// libFuzzer target; corpus/idx has the inputs to begin with.
+// A libFuzzer target for IDX files; corpus/idx has the initial inputs.
 #include "data_targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

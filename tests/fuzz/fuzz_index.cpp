@@ -1,5 +1,5 @@
-// Indices of sharded models, whatever the bytes: an IoError, or names of files beside the index,
-// and every tensor in one of them.
+// Indices of sharded models of any bytes give an IoError, or names of files beside the index, with
+// every tensor in one of them.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

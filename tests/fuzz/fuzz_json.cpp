@@ -1,5 +1,5 @@
-// JSON texts: an IoError, or a value whose text, written again, reads the same. Indices of sharded
-// models are JSON too.
+// JSON texts give an IoError, or a value whose text reads the same when it is written again.
+// Indices of sharded models are JSON too.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
-// Globs and the renaming by them: the first line is the pattern, the second what it becomes, the
-// rest a name. Both ways of matching agree, and so does a plain name.
+// Globs and renaming by globs: the first line is the pattern, the second the replacement, the rest
+// a name. Both ways of matching must agree, also for plain names.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// npz archives, and npy files, whatever the bytes.
+// npz archives and npy files of any bytes.
 #include <cstdint>
 #include <cstdlib>
 

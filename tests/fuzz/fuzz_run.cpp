@@ -1,5 +1,5 @@
-// A run's config.json and the lines of its metrics.jsonl, whatever the bytes. The first byte says
-// which.
+// A run's config.json and the lines of its metrics.jsonl, of any bytes. The first byte selects one
+// of them.
 #include <unistd.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// safetensors files: whatever the bytes, an IoError or tensors whose every byte can be read, and
-// which make a file that reads the same.
+// safetensors files of any bytes give an IoError, or tensors whose bytes can all be read and that
+// make a file with the same content.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>

@@ -1,6 +1,6 @@
-// Tokenizer files, whatever the bytes, and any text through those that are vocabularies. The first
-// byte says what the rest is: a tokenizer.json, vocab.json and merges.txt with a zero between them,
-// a GPT-2 config.json, or a text for the vocabulary of single bytes and a few pairs.
+// Tokenizer files of any bytes, and any text through those that are valid vocabularies. The first
+// byte selects the kind of input: a tokenizer.json, vocab.json and merges.txt separated by a zero,
+// a GPT-2 config.json, or a text for a vocabulary of single bytes and a few pairs.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,14 +24,14 @@ MemoryFile file_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// Begins with a blank, so that a tokenizer that wants one adds none.
+// The text begins with a blank, so that add_prefix_space adds none.
 void expect_back(const BPETokenizer& tokenizer, const std::string& text) {
   if (tokenizer.decode(tokenizer.encode(text, {.special_tokens = false})) != text) std::abort();
   for (const std::int64_t id : tokenizer.encode(text))
     if (id < 0 || id >= tokenizer.vocab_size()) std::abort();
 }
 
-// Every byte under the character that stands for it.
+// A vocabulary with the character for every byte.
 BPETokenizer plain() {
   std::string vocab = "{";
   int id = 0, stand_in = 0x100;

@@ -1,4 +1,4 @@
-// PyTorch's checkpoints, and pickles alone, whatever the bytes.
+// PyTorch's checkpoints, and pickles alone, of any bytes.
 #include <cstdint>
 #include <cstdlib>
 
@@ -9,8 +9,7 @@
 
 namespace {
 
-constexpr std::int64_t kMostElements = 1
-                                       << 16;  // a view may repeat one element any number of times
+constexpr std::int64_t kMostElements = 1 << 16;  // a view may repeat an element any number of times
 
 void touch(const volta::Tensor& tensor) {
   if (tensor.numel() > kMostElements) return;

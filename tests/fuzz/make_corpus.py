@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the inputs that fuzzing of safetensors, npz and JSON begins with: small files of every feature, and wrong
-ones. Needs nothing but the standard library, so that the files can be made again anywhere."""
+"""Writes the initial inputs for fuzzing safetensors, npz and JSON: small files with every feature, and invalid files.
+Needs only the standard library, so that the files can be made anywhere."""
 import io
 import json
 import pathlib
@@ -99,7 +99,7 @@ def main():
 
 
 def more():
-    """Inputs of the targets for indices, names, checkpoints and the files of runs."""
+    """Writes inputs of the targets for indices, names, checkpoints and the files of runs."""
     index = {"metadata": {"total_size": 8}, "weight_map": {"b": "m-2.safetensors", "a": "m-1.safetensors"}}
     put("index", "two", json.dumps(index).encode())
     put("index", "outside", b'{"weight_map":{"a":"../m"}}')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the inputs that fuzzing of tokenizers begins with: small vocabularies, right and wrong ones, and texts. Needs
-nothing but the standard library."""
+"""Writes the initial inputs for fuzzing tokenizers: small valid and invalid vocabularies, and texts. Needs only the
+standard library."""
 import json
 import pathlib
 

@@ -1,4 +1,4 @@
-// Runs a fuzz target over files and folders of inputs, where there is no libFuzzer.
+// Runs a fuzz target on files and folders of inputs in builds without libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -46,7 +46,7 @@ def training(family, name, make_optimizer):
 
 
 def scaling(family, name, make_optimizer):
-    """Gradients are given: some steps have one that is infinite or NaN."""
+    """Runs GradScaler on given gradients. Some steps have an infinite or NaN gradient."""
     inf, nan = float("inf"), float("nan")
     bad = {2: inf, 3: nan, 8: -inf, 9: inf, 15: nan}
     count = 18
@@ -74,8 +74,8 @@ def scaling(family, name, make_optimizer):
 
 
 def pair(family, name):
-    """Two optimizers under one scaler, their gradients clipped by the norm over both. A gradient that is
-    infinite spoils the step of its own optimizer; the other one steps by gradients that were clipped to 0."""
+    """Runs two optimizers under one scaler, with gradients clipped by their common norm. An infinite gradient skips the
+    step of its own optimizer. The other optimizer steps by gradients that were clipped to 0."""
     count, inf = 10, float("inf")
     parameters = [numbers((5,), -1, 1, salt=30 + i).requires_grad_() for i in range(2)]
     gradients = [numbers((count, 5), -1, 1, salt=40 + i) for i in range(2)]

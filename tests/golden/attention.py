@@ -10,8 +10,8 @@ INF = float("inf")
 
 
 def attention(q, k, v, *mask, causal, scale=None):
-    """In double, rounded once: what sums of f32 in any order are compared with. PyTorch takes a mask or
-    causal; here both are one mask."""
+    """Attention computed in f64 and rounded once, the reference for f32 sums in any order. PyTorch accepts either a
+    mask or causal; here both are combined into one mask."""
     dtype, mask = q.dtype, mask[0] if mask else None
     if mask is not None and causal:
         below = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
@@ -27,7 +27,7 @@ def attention(q, k, v, *mask, causal, scale=None):
 
 
 def seen(shape, salt=0):
-    """About two keys of three, of each query the first at least."""
+    """A boolean mask in which each query sees about two keys of three, and always the first one."""
     mask = integers(shape, 0, 2, salt=salt) > 0
     mask[..., 0] = True
     return mask
@@ -56,7 +56,7 @@ def cases():
             attributes["scale"] = scale
         family.case("attention", attention, inputs, attributes, views)
 
-    # Lengths and sizes, causal or not.
+    # Different lengths and sizes, causal or not.
     for causal in (0, 1):
         for q, k, dv in [((2, 3, 5, 8), None, None), ((2, 3, 7, 8), (2, 3, 4, 8), None),
                          ((2, 3, 4, 8), (2, 3, 7, 8), None), ((2, 2, 1, 8), (2, 2, 6, 8), None),
@@ -65,7 +65,7 @@ def cases():
                          ((1, 2, 6, 64), None, None), ((2, 2, 5, 8), None, 3),
                          ((2, 2, 5, 3), (2, 2, 6, 3), 8), ((1, 2, 3, 256), None, None)]:
             case(q, k, dv, causal=causal)
-    # Large enough for products.
+    # Sizes that are large enough for library products.
     for causal in (0, 1):
         case((2, 2, 40, 32), causal=causal)
         case((1, 2, 33, 64), (1, 2, 50, 64), 24, causal=causal)
@@ -75,18 +75,18 @@ def cases():
         case((1, 6, 4, 8), (1, 1, 7, 8), causal=causal)
         case((1, 8, 24, 16), (1, 2, 30, 16), causal=causal)
     case((2, 6, 5, 4), (2, 2, 6, 4), 3, mask=seen((6, 5, 6)))
-    # Masks of every form that broadcasts, both kinds.
+    # Boolean and additive masks of every shape that broadcasts.
     for kind in (seen, added):
         for shape in [(2, 3, 5, 6), (2, 1, 5, 6), (1, 3, 5, 6), (5, 6), (1, 6), (2, 1, 1, 6), (3, 1, 6)]:
             case((2, 3, 5, 8), (2, 3, 6, 8), mask=kind(shape))
-        # What is one number for a row changes nothing: the gradient is 0, or in f32 noise.
+        # A mask with one number per row changes nothing. Its gradient is 0 in exact arithmetic and noise in f32.
         for shape in [(5, 1), (2, 3, 5, 1), (1,), ()]:
             mask = kind(shape) if shape else kind((1,)).reshape(())
             mask = mask if kind is seen else mask.double()
             case((2, 3, 5, 8), (2, 3, 6, 8), mask=mask, dtype=torch.float64)
         case((2, 3, 5, 8), (2, 3, 6, 8), mask=kind((5, 6)), causal=1)
         case((1, 2, 32, 48), mask=kind((2, 32, 32)))
-    # Rows in which nothing is seen.
+    # Queries that see no key.
     none = seen((5, 6), 1)
     none[1] = none[4] = False
     case((2, 3, 5, 8), (2, 3, 6, 8), mask=none)
@@ -95,13 +95,13 @@ def cases():
     hidden = seen((5, 5), 2)
     hidden[:, 0] = False
     case((2, 3, 5, 8), mask=hidden, causal=1)
-    # Scales, large scores.
+    # Different scales and large scores.
     for scale in (1.0, 0.3, -0.5, 0.0):
         case((2, 2, 5, 8), scale=scale)
     case((2, 2, 5, 8), scale=1.0, size=6)
     case((2, 2, 5, 8), scale=4.0, dtype=torch.float64)
     case((2, 2, 5, 8), mask=added((5, 5)) * 50)
-    # Any number of axes; axes of the batch that broadcast; none.
+    # Any number of axes, batch axes that broadcast, and no batch axis.
     case((5, 8), (6, 8))
     case((3, 5, 8), (3, 6, 8), causal=1)
     case((3, 5, 8), (3, 6, 8), mask=seen((5, 6)))
@@ -111,7 +111,7 @@ def cases():
     case((0, 2, 5, 4))
     case((2, 2, 0, 4), (2, 2, 3, 4))
     case((2, 2, 3, 4), (2, 2, 0, 4))
-    # Layouts.
+    # Inputs with other layouts.
     case((2, 3, 5, 8), views={0: "t", 1: "t", 2: "t"})
     case((2, 3, 24, 32), views={0: "t", 1: "t", 2: "t"})
     case((2, 3, 5, 8), views={0: "slice", 1: "slice", 2: "slice"}, causal=1)

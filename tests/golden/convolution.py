@@ -12,7 +12,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def in_double(function):
-    """Rounded once: what sums of f32 in any order are compared with."""
+    """The function computed in f64 and rounded once, the reference for f32 sums in any order."""
     def call(*tensors, **attributes):
         return function(*[t.double() for t in tensors], **attributes).to(tensors[0].dtype)
     return call
@@ -57,7 +57,7 @@ def planar(family):
     for stride, padding, dilation, groups in itertools.product([1, 2], [0, 1], [1, 2], [1, 2]):
         case((2, 4, 7, 6), (6, 4 // groups, 3, 3), stride, padding, dilation, groups,
              bias=(stride + padding) % 2 == 0)
-    # Kernels and their steps by axis; what no window reaches; windows far apart.
+    # Kernels and strides per axis, elements that no window reaches, and windows far apart.
     case((2, 3, 8, 5), (4, 3, 1, 1))
     case((2, 3, 8, 5), (4, 3, 1, 1), 2)
     case((2, 3, 8, 5), (4, 3, 5, 2), (3, 1), (2, 0))
@@ -73,14 +73,14 @@ def planar(family):
     case((1, 1, 1, 1), (1, 1, 1, 1))
     case((1, 1, 1, 1), (1, 1, 3, 3), 1, 1)
     case((0, 2, 5, 5), (3, 2, 3, 3))
-    # Groups: by channel, several results a channel, large ones.
+    # Groups of one channel, of several results per channel, and large groups.
     case((2, 6, 7, 6), (6, 1, 3, 3), 1, 1, 1, 6)
     case((2, 6, 7, 6), (6, 1, 3, 3), 2, 1, 1, 6, bias=False)
     case((2, 3, 7, 6), (6, 1, 3, 3), 1, 1, 2, 3)
     case((2, 3, 7, 6), (6, 1, 2, 3), (2, 3), (1, 0), 1, 3)
     case((2, 6, 5, 5), (9, 2, 3, 3), 1, 1, 1, 3)
     case((2, 8, 5, 5), (4, 2, 1, 1), 1, 0, 1, 4, bias=False)
-    # Large enough for products.
+    # Sizes that are large enough for library products.
     case((2, 16, 10, 10), (32, 16, 3, 3), 1, 1)
     case((3, 8, 12, 11), (16, 8, 3, 3), 2, 1, bias=False)
     case((2, 16, 9, 9), (32, 8, 3, 3), 1, 1, 1, 2)
@@ -88,7 +88,7 @@ def planar(family):
     for kernel, padding in [(1, 0), (2, 1), (4, 1), (5, 2), ((1, 3), (0, 1)), ((3, 1), (1, 0))]:
         case((2, 3, 7, 8), (4, 3, *pair(kernel)), 1, padding)
         case((2, 3, 7, 8), (4, 3, *pair(kernel)), 2, padding, bias=False)
-    # Layouts.
+    # Inputs with other layouts.
     case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, views={0: "t"})
     case((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, views={1: "t"})
     case((2, 5, 6, 6), (4, 3, 3, 3), 1, 1, views={0: "slice"})

@@ -1,5 +1,5 @@
-"""Golden cases of the elementwise operations (rows O1 to O3): for each, in and out of broadcasting,
-empty, of size 1, through views, at ties, for large values, NaN, Inf and -0, of integers and halves.
+"""Golden cases of the elementwise operations (rows O1 to O3): each with and without broadcasting, empty, of
+size 1, through views, at ties, with large values, NaN, Inf and -0, of integers and halves.
 """
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,8 @@ HALVES = [torch.float16, torch.bfloat16]
 
 
 def of_vectors(function):
-    """In vectors throughout: PyTorch's loops over what is left give NaN a gradient of 1 there."""
+    """Repeats the input so that PyTorch computes all of it by vectors: its loops over the remainder give NaN a
+    gradient of 1."""
     return lambda x, *attributes: function(x.reshape(-1).repeat(64), *attributes)[
         : x.numel()].reshape(x.shape)
 
@@ -38,12 +39,12 @@ UNARY = {
     "round": (torch.round, -5, 5, True), "isnan": (torch.isnan, -3, 3, True),
     "isinf": (torch.isinf, -3, 3, True), "logical_not": (torch.logical_not, -3, 3, True),
     "relu": (torch.relu, -3, 3, True),
-    # Of f32 it has four digits on some processors.
+    # PyTorch's f32 result has only four digits on some processors.
     "gelu": (lambda x: F.gelu(x.double()).to(x.dtype), -3, 3, False),
     "silu": (F.silu, -6, 6, False), "mish": (F.mish, -6, 6, False),
     "hardswish": (of_vectors(F.hardswish), -5, 5, False),
 }
-# Where a gradient is computed from a result that was rounded to a half: away from where it cancels.
+# Domains for halves if the gradient is computed from the rounded result: they avoid cancellation.
 OF_HALVES = {"tanh": (-0.75, 0.75)}
 # name: function, attributes
 SHAPED = {

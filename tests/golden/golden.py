@@ -1,6 +1,6 @@
-"""What golden files are made of: cases of operations run by PyTorch, and the safetensors format.
+"""Code shared by the scripts of golden files: cases of operations run by PyTorch, and the safetensors format.
 
-A case is a call: inputs (each perhaps seen through a view), attributes, the result, and the gradients
+A case is a call: inputs (each possibly a view), attributes, the result, and the gradients
 of the inputs for a given gradient of the result. A file holds the tensors `<case>/in0`, ...,
 `<case>/out`, `<case>/g` and `<case>/grad0`, ..., where a case is `<operation>/<number>`; its metadata
 say per case, as JSON, the attributes and the views, where there are any.
@@ -57,8 +57,8 @@ def read(path):
 
 
 def viewed(base, view):
-    """The view of a stored tensor: "t" (last two axes exchanged), "slice" (without the first and last
-    column) or "channels_last" (its last axis as the second)."""
+    """A view of a stored tensor: "t" exchanges the last two axes, "slice" leaves out the first and last column,
+    "channels_last" moves the last axis to the second position."""
     if view == "channels_last":
         return base.movedim(-1, 1)
     if view == "t":

@@ -1,6 +1,6 @@
 """Golden cases of indexing (row O7): parts, integers, masks, along an axis, triangles, order; reading
-and assigning. Where an element is written more than once PyTorch promises nothing and gives every
-value the gradient: those cases are in Volta's own tests.
+and assigning. If an element is written more than once, PyTorch guarantees no result and gives every
+value the gradient. Volta's own tests have those cases.
 """
 import torch
 
@@ -14,7 +14,7 @@ def special(shape):
     return torch.tensor((SPECIAL * 3)[: shape[0] * shape[1]]).reshape(shape)
 
 
-# What each case reads: index(x, ids...) of rank 2 or 3.
+# The call of each case: index(x, ids...) of rank 2 or 3.
 READS = {
     "row": lambda x: x[-1],
     "range": lambda x: x[:, 1:3],

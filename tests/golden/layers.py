@@ -1,8 +1,8 @@
 """Golden values of layers.
 
-Not calls of single operations: tests/nn/layers_golden_test.cpp knows how each case is made. A case `<layer>/<what>`
+The cases are not calls of single operations; tests/nn/layers_golden_test.cpp constructs them. A case `<layer>/<what>`
 has the tensors x, state/<name> (parameters and buffers before), out, g, grad/x, grad/<parameter> and after/<buffer>;
-where a layer keeps statistics, `before` is a batch that was seen first. Cases that end in train or eval are of that
+if a layer keeps statistics, `before` is a batch that was processed first. Cases that end in train or eval have that
 mode, others are the same in both. Halves are computed in f32 and rounded once.
 """
 import copy
@@ -152,7 +152,7 @@ def norms(family):
     case("rms_norm/plain", nn.RMSNorm(6), (4, 6), bf16=True)
     case("rms_norm/axes", nn.RMSNorm((3, 4), eps=0.1), (2, 3, 4))
     case("rms_norm/not_affine", nn.RMSNorm(6, elementwise_affine=False), (4, 6))
-    layer(family, "rms_norm/small", nn.RMSNorm(6), numbers((4, 6), -2e-4, 2e-4))  # eps decides
+    layer(family, "rms_norm/small", nn.RMSNorm(6), numbers((4, 6), -2e-4, 2e-4))  # eps dominates here
     case("group_norm/plain", nn.GroupNorm(2, 4), image, bf16=True)
     case("group_norm/one", nn.GroupNorm(1, 4, eps=0.1), (3, 4, 5))
     case("group_norm/each", nn.GroupNorm(4, 4, affine=False), image)

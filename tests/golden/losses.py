@@ -22,7 +22,7 @@ def reduced(losses, reduction):
 
 
 def by_torch(function):
-    """The function in f64, rounded once."""
+    """The function computed in f64 and rounded once."""
     def run(x, target, reduction, **options):
         return function(wide(x), wide(target), reduction=REDUCTIONS[reduction], **options).to(x.dtype)
     return run
@@ -30,7 +30,7 @@ def by_torch(function):
 
 def elementwise(family):
     def cases(name, function, x, target, options, more=()):
-        """x and target make inputs of a shape, a dtype; the first case is what slow devices run."""
+        """x and target create inputs of a shape and a dtype. Slow devices run only the first case."""
         def case(shape, reduction, dtype=torch.float32, **given):
             family.case(name, function, [x(shape, dtype), target(shape, dtype)],
                         {"reduction": reduction} | options | given)
@@ -64,7 +64,7 @@ def elementwise(family):
         for size in (1.0, 0.5):
             family.case("smooth_l1_loss", smooth, special, {"reduction": 0, "beta": size})
             family.case("huber_loss", huber, special, {"reduction": 0, "delta": size})
-    # Without a quadratic part.
+    # A loss without a quadratic part.
     family.case("smooth_l1_loss", smooth, ties, {"reduction": 0, "beta": 0.0})
 
     def gaussian(mu, logvar, reduction):
@@ -142,7 +142,7 @@ def binary(family):
             case(name, (3, 4), 1, dtype=dtype)
             case(name, (3, 4), 1, weight=(4,), dtype=dtype)
         case(name, (3, 4), 1, weight=(4,), dtype=torch.bfloat16, weight_dtype=torch.float32)
-    # Certain and wrong, certain and right; the slope for the target is infinite.
+    # Probabilities of 0 and 1 with wrong and right targets. The gradient for the target is infinite.
     edges = [torch.tensor([0.0, 1.0, 1.0, 0.0, 1e-30]), torch.tensor([0.25, 0.25, 1.0, 0.0, 1.0])]
     case("binary_cross_entropy", None, 0, inputs=edges)
     case("binary_cross_entropy", None, 0, weight=(5,), inputs=edges)
@@ -169,7 +169,7 @@ def classes(family):
                                label_smoothing=label_smoothing).to(x.dtype)
 
     def gradient(x, g, target, *weights, **attributes):
-        """What the rule gives for x, as a function of x and the gradient it is given."""
+        """The gradient for x as a function of x and the gradient of the result."""
         leaf = x if x.requires_grad else x.detach().requires_grad_()
         function = probable if target.is_floating_point() else labelled
         loss = function(leaf, target.detach(), *weights, **attributes)
@@ -203,13 +203,13 @@ def classes(family):
         family.case(name, function, inputs, attributes, views)
         if name != "nll_loss" and dtype == torch.float32 and shape == (4, 5) and not views:
             g = numbers(rows if reduction == 0 else (), 0.5, 1.5, dtype, 7)
-            # The target follows g; probabilities take no gradient here.
+            # The target comes after g. Probabilities get no gradient here.
             family.case("cross_entropy_gradient", gradient, [x, g] + inputs[1:], attributes)
 
     for name in ["cross_entropy", "cross_entropy_probabilities", "nll_loss"]:
         smoothings = [None] if name == "nll_loss" else [None, 0.1]
         ignores = [None] if name == "cross_entropy_probabilities" else [None, -100, 2]
-        # All options at once: the case that slow devices run.
+        # All options at once. Slow devices run only this case.
         case(name, (4, 5), 0, True, smoothings[-1], ignores[-1])
         for reduction in range(3):
             for smoothing in smoothings:
@@ -234,7 +234,7 @@ def classes(family):
     for name in ["cross_entropy", "nll_loss"]:
         case(name, (5, 4), 1, True, ignore=1, views={0: "t"}, label_dtype=torch.int32)
         case(name, (4, 5), 1, label_dtype=torch.uint8)
-        # Nobody is left.
+        # All labels are ignored.
         nobody = torch.full((4,), 2)
         for reduction in range(3):
             case(name, (4, 5), reduction, ignore=2, labels=nobody)
@@ -247,7 +247,7 @@ def classes(family):
     case("cross_entropy", (4, 3), 0, smoothing=1.0, x=large, labels=labels)
     case("cross_entropy_probabilities", (4, 3), 0, x=large)
     case("nll_loss", (4, 3), 0, x=large, labels=labels)
-    # What is ignored where nothing is named.
+    # The default of ignore_index.
     for name in ["cross_entropy", "nll_loss"]:
         for some in [torch.tensor([1, -100, 4, 0]), torch.full((4,), -100)]:
             for reduction in range(3):

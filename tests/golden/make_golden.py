@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the golden files: what PyTorch gives for the operations of each family.
+"""Writes the golden files: the results of PyTorch for the operations of each family.
 
     make_golden.py [family...]           writes <family>.safetensors beside this script
     make_golden.py --check [family...]   compares with the files there, to 1e-6

@@ -26,7 +26,7 @@ def save(name, value, tensors=None, **options):
 
 
 class Net(torch.nn.Module):
-    """One of everything that lands in state dicts: weights, a tied one, buffers, a scalar."""
+    """A module with every kind of state dict entry: weights, a tied weight, buffers, a scalar."""
 
     def __init__(self):
         super().__init__()
@@ -58,8 +58,8 @@ def views():
 
 
 def old_formats():
-    """As PyTorch wrote files before 1.6, and one of tensors that can be read and tensors that cannot. Their values are in
-    torch_file_test.cpp."""
+    """Writes files in the format before PyTorch 1.6, and a file that has both readable and unreadable tensors. Their
+    values are in torch_file_test.cpp."""
     x = torch.arange(12.).reshape(3, 4)
     legacy = {"model": {"x": x, "turned": x.t(), "row": x[1], "half": torch.arange(3).to(torch.bfloat16),
                         "flags": torch.tensor([True, False]), "bytes": torch.arange(5, dtype=torch.uint8),
@@ -116,7 +116,7 @@ def main():
 
     old_formats()
 
-    # Not read.
+    # Files that Volta rejects.
     save("module", net, {})
     save("old_format", {"x": torch.ones(2)}, {}, _use_new_zipfile_serialization=False)
     odd = {"int8": torch.int8, "int16": torch.int16, "uint16": torch.uint16, "complex64": torch.complex64,

@@ -1,8 +1,8 @@
 """Golden runs of whole models: logits, loss, every gradient, and the parameters after ten steps.
 
 Weights and inputs are numbers from a hash of their names, the same in tests/nn/models_golden_test.cpp, so that
-the file need not hold them. Everything is computed in double precision. Of tensors with more than SAMPLE
-elements the file holds the norm, the largest, and SAMPLE of them, evenly spaced.
+the file does not contain them. Everything is computed in f64. For a tensor with more than SAMPLE elements the
+file holds the norm, the largest element, and SAMPLE evenly spaced elements.
 """
 import math
 import zlib
@@ -34,7 +34,7 @@ def integers(name, shape, below):
 
 
 def start(model):
-    """Weights of the size that PyTorch's are; norms near one."""
+    """Sets weights of the usual size in PyTorch. Weights of norms are near one."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() > 1:
@@ -75,7 +75,7 @@ class Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """torchvision's, which need not be installed."""
+    """The ResNet-18 of torchvision, written out so that torchvision is not needed."""
     def __init__(self, classes):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
@@ -108,7 +108,7 @@ class GPTBlock(nn.Module):
         super().__init__()
         self.heads = heads
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        # Without bias: what is added to all keys does not matter, so that Adam would follow rounding errors.
+        # The layer has no bias: a value added to all keys has no effect, so that Adam would follow rounding errors.
         self.c_attn, self.c_proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
         self.c_fc, self.c_proj2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 

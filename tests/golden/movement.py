@@ -1,7 +1,7 @@
-"""Golden cases of movement (row O6): of vectors, matrices and more axes, of views, of nothing, of one
-element, for NaN, Inf and -0, of integers and halves.
+"""Golden cases of movement (row O6): of vectors, matrices and more axes, of views, of empty tensors,
+of one element, for NaN, Inf and -0, of integers and halves.
 
-Attributes are numbers: a list is `a0`, `a1`, ...; of two lists the second is `b0`, `b1`, ...
+Attributes are numbers: a list is `a0`, `a1`, ..., and a second list is `b0`, `b1`, ...
 """
 import torch
 import torch.nn.functional as F
@@ -27,11 +27,11 @@ def listed(function):
 
 
 def torch_pad(x, before, after, mode, value=0.0):
-    # torch's amounts begin with the last axis.
+    # The amounts of torch's pad begin with the last axis.
     amounts = [n for pair in zip(reversed(before), reversed(after)) for n in pair]
     if mode == "constant":
         return F.pad(x, amounts, value=value)
-    # Mirrored and repeated borders: of the last axes only, behind two leading ones.
+    # torch's reflect and replicate modes pad only the last axes and require two leading axes.
     return F.pad(x[None, None], amounts, mode=mode)[0, 0]
 
 
@@ -56,7 +56,7 @@ def shrunk(x, start, stop):
 
 
 def parts(function):
-    """One part of several: `part` says which."""
+    """One part of several. `part` is its number."""
     return lambda x, part, **attributes: function(x, **attributes)[part]
 
 
@@ -123,7 +123,7 @@ def of_one(family, op, function, vectors, matrices):
     case(numbers((2, 6), -3, 3, torch.float64), matrix)
     for half in halves:
         case(numbers((2, 6), -3, 3, half), matrix)
-    # torch's pad has no integers but for a constant.
+    # torch's pad supports integers only in the constant mode.
     if op not in ("pad_reflect", "pad_replicate"):
         case(integers((2, 6), -9, 9), matrix)
         case(integers((2, 6), 0, 1, torch.bool), matrix)

@@ -50,7 +50,7 @@ def layer_norm(family):
         size = tuple(shape[len(shape) - axes:])
         if weighted:
             inputs += [numbers(size, 0.5, 2, dtype, 1), numbers(size, -1, 1, dtype, 2)]
-        # PyTorch's own f32 gradients have four digits where they cancel.
+        # PyTorch's f32 gradients have only four digits here because of cancellation.
         function = lambda x, *rest, axes, eps: F.layer_norm(
             x.double(), x.shape[x.dim() - axes:], *[t.double() for t in rest], eps=eps).to(x.dtype)
         family.case("layer_norm", function, inputs, {"axes": axes, "eps": eps}, views)

@@ -1,5 +1,5 @@
-"""Golden cases of the normalisation of channels: batch norm, what it leaves in its running
-statistics, the gradients of its gradients; group and instance norm."""
+"""Golden cases of the normalisation of channels: batch norm with its running statistics and the gradients of
+its gradients, group norm and instance norm."""
 import torch
 import torch.nn.functional as F
 
@@ -17,7 +17,7 @@ def parted(tensors, running, weight, bias):
 
 
 def by_torch(x, mean, variance, weight, bias, training, momentum, eps):
-    # A module without running statistics takes the batch's while evaluating, too.
+    # A module without running statistics also uses those of the batch in evaluation mode.
     return F.batch_norm(x, mean, variance, weight, bias, bool(training) or mean is None, momentum,
                         eps)
 
@@ -37,7 +37,7 @@ def batch_norm_running(x, *tensors, running, weight, bias, training, momentum, e
 
 
 def batch_norm_gradient(x, g, *tensors, **attributes):
-    """What the rule gives for x, as a function of x, the gradient it is given, and the weight."""
+    """The gradient for x as a function of x, the gradient of the result, and the weight."""
     leaf = x if x.requires_grad else x.detach().requires_grad_()
     y = batch_norm(leaf, *tensors, **attributes)
     slope, = torch.autograd.grad(y, leaf, g, create_graph=True)
@@ -81,7 +81,7 @@ def batches(family):
             g = numbers(shape, -1, 1, dtype, 5)
             family.case("batch_norm_gradient", batch_norm_gradient, [x, g] + tensors, attributes)
 
-    # Devices that compile slowly run the first and those of its structure.
+    # Devices that compile slowly run only the first case and those with the same structure.
     case((4, 3, 5, 6), twice=True)
     case((2, 3, 7, 5))
     case((4, 3, 5, 6), training=False, twice=True)
@@ -109,7 +109,7 @@ def batches(family):
     case((4, 5, 2, 6, 3), view="channels_last")
     case((4, 5, 5, 6), view="t")
     case((4, 5, 5, 6), view="slice")
-    # Far from 0 the gradient of the weight, which adds up to nearly 0, feels how the mean is rounded.
+    # For values far from 0 the rounding of the mean affects the gradient of the weight, which adds up to nearly 0.
     case((4, 3, 5, 6), values=numbers((4, 3, 5, 6), -1, 1) + 10, weight=False)
     case((4, 3, 5, 6), values=numbers((4, 3, 5, 6), -1, 1) * 100 - 500, weight=False)
     case((3, 2, 4), values=torch.full((3, 2, 4), 2.5))
@@ -117,7 +117,7 @@ def batches(family):
     odd[1, 0, 2], odd[0, 1, 1] = NAN, INF
     case((3, 3, 4), values=odd)
     case((3, 3, 4), values=odd, training=False)
-    # Channels in chunks: of images, of their lines, the last chunk a shorter one.
+    # Channels are processed in chunks of images or of their lines; the last chunk is shorter.
     case((10, 1, 1024), weight=False)
     case((1, 1, 128, 72), weight=False)
     case((9001, 1), weight=False)

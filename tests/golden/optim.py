@@ -1,8 +1,9 @@
 """Golden runs of optimizers and schedulers.
 
-Not calls of single operations: tests/optim/optim_golden_test.cpp knows the names. Ten steps of every optimizer with
-given gradients, parameters of several shapes in two groups; values and states after them. Learning rates (and
-momenta) over fifty steps of every scheduler with two groups. PyTorch has no Lion: the formula of its paper.
+The cases are not calls of single operations; tests/optim/optim_golden_test.cpp interprets their names. They have the
+values and states after ten steps of every optimizer, with given gradients and parameters of several shapes in two
+groups, and the learning rates (and momenta) over fifty steps of every scheduler with two groups. Lion, which PyTorch
+lacks, follows the formula of its paper.
 """
 import torch
 from torch.optim import lr_scheduler as schedulers
@@ -29,7 +30,7 @@ class Lion(torch.optim.Optimizer):
 
 
 def run(family, name, make, other, inputs):
-    """The first half of the parameters has the optimizer's options, the others those of `other` as well."""
+    """The first half of the parameters has the optimizer's options, the second half also the options of `other`."""
     shapes = SHAPES[inputs]
     p = [numbers(shape, -1, 1, salt=i) for i, shape in enumerate(shapes)]
     gradients = [numbers((STEPS, *shape), -1, 1, salt=10 + i) for i, shape in enumerate(shapes)]
@@ -123,7 +124,7 @@ def all_schedulers(family):
     schedule(family, "cosine0", lambda o: schedulers.CosineAnnealingLR(o, 50))
     schedule(family, "cosine1", lambda o: schedulers.CosineAnnealingLR(o, 12, 0.01))
     schedule(family, "warmup", lambda o: warmup(o, 8, 50, 0.1, 0.003))
-    # After its last step PyTorch's goes on along the line, below 0: 51 steps.
+    # These run for 51 steps: after its last step PyTorch's scheduler continues linearly below 0.
     for i, options in enumerate([
             {"max_lr": 0.7}, {"max_lr": [0.7, 0.1], "anneal_strategy": "linear"},
             {"max_lr": 0.7, "three_phase": True, "pct_start": 0.35, "div_factor": 10.0, "final_div_factor": 50.0},

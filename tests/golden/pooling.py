@@ -59,7 +59,7 @@ def interpolate(x, **a):
 
 
 def gradient_of(function):
-    """What the rule of an operation gives, as a function of the gradient it is given."""
+    """The gradient of an operation as a function of the gradient of its result."""
     def call(x, g, **attributes):
         leaf = x.detach().requires_grad_()
         y = function(leaf, **attributes)
@@ -69,7 +69,7 @@ def gradient_of(function):
 
 
 def in_double(function):
-    """Rounded once: what sums of f32 in any order are compared with."""
+    """The function computed in f64 and rounded once, the reference for f32 sums in any order."""
     def call(*tensors, **attributes):
         return function(*[t.double() for t in tensors], **attributes).to(tensors[0].dtype)
     return call
@@ -90,7 +90,7 @@ def pools(family):
             g = numbers(result_shape(max_pool2d, x, attributes), -1, 1, dtype, 3)
             family.case("max_pool2d_gradient", gradient_of(max_pool2d), [x, g], attributes)
 
-    # Devices that compile slowly run the first and those of its structure: square images alone.
+    # Devices that compile slowly run only the first case and those with the same structure: square images.
     case((2, 3, 8, 8), 3, 2, 1, twice=True)
     case((2, 3, 8, 6), 2, twice=True)
     case((2, 3, 7, 5), 2, twice=True)
@@ -109,7 +109,7 @@ def pools(family):
     case((1, 1, 1, 1), 1)
     case((1, 1, 1, 1), 3, 1, 1)
     case((1, 1, 4, 4), 1, 2)
-    case((1, 1, 40, 40), 20, 10, 3)  # more taps than fit a byte
+    case((1, 1, 40, 40), 20, 10, 3)  # more window elements than a byte can index
     case((3, 6, 8), 2)
     case((0, 2, 6, 6), 2, twice=True)
     case((2, 3, 6, 8), 2, views={0: "t"})
@@ -236,7 +236,7 @@ def resized(family):
         attributes = extents(size=size) if size else extents(scale=scale)
         attributes |= {"bilinear": int(bilinear), "aligned": int(aligned)}
         x = numbers(x, -2, 2, dtype) if values is None else values
-        # Places and weights are f32 where the images are.
+        # Coordinates and weights are f32 if the images are.
         family.case("interpolate", interpolate, [x], attributes, views)
         if twice:
             g = numbers(result_shape(interpolate, x, attributes), -1, 1, dtype, 3)
@@ -264,7 +264,7 @@ def resized(family):
             case((2, 3, 5, 4), None, 3.0, dtype=dtype, **way)
         odd = numbers((1, 1, 5, 5), -1, 1)
         odd[0, 0, 2, 2] = NAN
-        if not way:  # of weights, rounding decides between infinity and NaN
+        if not way:  # with weights, rounding decides between infinity and NaN
             odd[0, 0, 4, 0] = INF
         case(None, (8, 7), values=odd, **way)
 

@@ -1,5 +1,5 @@
-"""Golden cases of promotion: every pair of dtypes as tensors, as a tensor beside one without axes, and
-every dtype beside numbers, through additions, divisions and choices. Values and dtypes only.
+"""Golden cases of promotion: every pair of dtypes as tensors, as a tensor and a tensor without axes,
+and every dtype with numbers, through additions, divisions and where. They have values and dtypes only.
 """
 import torch
 
@@ -22,7 +22,7 @@ def choose(c, a, b):
 
 
 class Values(Family):
-    """Cases without gradients."""
+    """Keeps cases without gradients."""
 
     def case(self, op, function, inputs):
         super().case(op, lambda *tensors: function(*tensors).detach(), inputs)

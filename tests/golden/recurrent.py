@@ -1,9 +1,9 @@
 """Golden runs of recurrent layers and cells.
 
-Not calls of single operations: tests/nn/recurrent_golden_test.cpp knows the names. A case is `<kind>/<options>`,
-options joined by "_"; it has its weights (all parameters in order, flat), its inputs x, h, c, the gradients g, gh,
-gc of its results, the results out, hn, cn, and the gradients dx, dh, dc and dw (flat). `steps/...` are ten steps of
-SGD, `bf16/...` the same cases with every input rounded to bf16 and computed in f32.
+The cases are not calls of single operations; tests/nn/recurrent_golden_test.cpp interprets their names. A case is
+`<kind>/<options>` with the options joined by "_". It has its weights (all parameters in order, flat), its inputs x,
+h, c, the gradients g, gh, gc of its results, the results out, hn, cn, and the gradients dx, dh, dc and dw (flat).
+`steps/...` are ten steps of SGD, `bf16/...` are the same cases with every input rounded to bf16 and computed in f32.
 """
 import itertools
 
@@ -96,7 +96,7 @@ def case(family, kind, options, sizes=(LENGTH, BATCH, INPUT, HIDDEN), rounded=Fa
 
 
 def training(family, kind, options):
-    """Ten steps of SGD on the mean of squares of the outputs less a target."""
+    """Ten steps of SGD on the mean squared difference of the outputs and a target."""
     name = f"steps/{kind}/{'_'.join(options)}"
     sizes = (LENGTH, BATCH, INPUT, HIDDEN)
     net, given = made(kind, options, sizes), inputs(kind, options, sizes)

@@ -1,7 +1,7 @@
-"""Golden cases of reductions (rows O4 and O5): over all axes, one and two, kept and not, of views, of
-nothing, of one element, at ties, for large values, NaN, Inf and -0, of integers and halves.
+"""Golden cases of reductions (rows O4 and O5): over all axes, one and two, kept and not, of views,
+of empty tensors, of one element, at ties, for large values, NaN, Inf and -0, of integers and halves.
 
-Attributes: `axis` and `axis2` (none: all axes), `keepdim`, and what the operation has of its own.
+The attributes are `axis` and `axis2` (none means all axes), `keepdim`, and those specific to the operation.
 """
 import torch
 
@@ -63,7 +63,7 @@ def norm(x, p=2, axis=None, axis2=None, keepdim=0):
     return torch.linalg.vector_norm(x, p, dim=axes_of(axis, axis2), keepdim=bool(keepdim))
 
 
-# Integers are truths here; torch gives u8 for u8.
+# The result is boolean for integers too; torch returns u8 for u8.
 def truth(function):
     return lambda x, axis=None, keepdim=0: (
         function(x) if axis is None else function(x, dim=axis, keepdim=bool(keepdim))).bool()
@@ -73,7 +73,7 @@ def along(function):
     return lambda x, axis: function(x, dim=axis)
 
 
-# name: function, attributes of its own, whether it takes two axes, integers, nothing
+# name: function, specific attributes, whether it accepts two axes, integers, empty tensors
 REDUCTIONS = {
     "sum": (over(torch.sum), [{}], True, True, True),
     "mean": (over(torch.mean), [{}], True, False, True),
@@ -96,7 +96,7 @@ ALONG = {
     "log_softmax": (along(torch.log_softmax), False),
     "cumsum": (along(torch.cumsum), True),
 }
-# Where only values are compared: torch's gradient of a row of -inf is NaN, Volta's is 0.
+# Compares values only: torch's gradient of a row of -inf is NaN, Volta's is 0.
 VALUES_ONLY = lambda function: lambda x, **attributes: function(x.detach(), **attributes)
 
 
@@ -149,7 +149,7 @@ def along_axis(family, op, function, takes_integers):
     case(torch.tensor(LARGE[1:2] + LARGE[3:]), 1)
     case(torch.tensor(TIES), 1)
     case(numbers((3, 4), -3, 3, torch.float64), 1)
-    # Gradients come from the result: of log_softmax in bf16 that is too coarse to compare.
+    # Gradients are computed from the result, which is too coarse for log_softmax in bf16.
     for half in ALL_HALVES:
         coarse = op == "log_softmax" and half == torch.bfloat16
         case(numbers((3, 4), -0.5, 0.5, half), 1, f=VALUES_ONLY(function) if coarse else function)

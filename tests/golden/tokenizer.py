@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/tokenizer/: a byte-level BPE vocabulary in Hugging Face's files, and 1,000 strings with their
-ids as the `tokenizers` package gives them.
+"""Writes tests/golden/tokenizer/: a byte-level BPE vocabulary in Hugging Face's files, and 1,000 strings with the
+ids that the package `tokenizers` computes.
 
     tokenizer.py <text file>     a text to train on, besides the lines below
 
-Needs the package tokenizers. strings.txt has a string a line, as JSON, then a tab and its ids.
+Needs the package tokenizers. Each line of strings.txt has a string as JSON, a tab, and its ids.
 """
 import json
 import pathlib

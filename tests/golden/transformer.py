@@ -22,12 +22,12 @@ NONE = float("-inf")
 
 
 def numbers(*arguments, **options):
-    """Numbers that halves have too, so that these start from the same ones."""
+    """Numbers that halves represent exactly, so that runs in halves start from the same values."""
     return golden.numbers(*arguments, **options).bfloat16().float()
 
 
 def fill(module):
-    """Gives parameters fixed values of their usual size: norms' weights around 1."""
+    """Sets parameters to fixed values of their usual size. Weights of norms are around 1."""
     with torch.no_grad():
         for i, (key, p) in enumerate(module.named_parameters()):
             if "norm" in key and key.endswith("weight"):
@@ -38,7 +38,7 @@ def fill(module):
 
 
 def keep(family, name, module, inputs, call):
-    """Runs call(**inputs) and keeps inputs, parameters, result and gradients."""
+    """Runs call(**inputs) and stores inputs, parameters, result and gradients."""
     family.counts[name] = 1
     leaves = {}
     for key, value in inputs.items():
@@ -78,8 +78,8 @@ def train(family, name, module, loss_of):
 
 def attention(family, name, layout="lbe", length=None, masks=(), causal=False, weights=None, kdim=None,
               vdim=None, **options):
-    """Layout: axes of the inputs, "ble" is batch first, "le" has no batch. Length: of keys, where they are not the
-    queries themselves."""
+    """`layout` has the axes of the inputs: "ble" is batch first, "le" has no batch. `length` is the number of keys if
+    the keys are not the queries."""
     batch = BATCH if "b" in layout else None
     shape = lambda n, e: tuple({"l": n, "b": batch, "e": e}[axis] for axis in layout)
     keys = length or QUERIES
@@ -137,7 +137,7 @@ def encoder(family, name):
 
 
 class Conv1D(nn.Module):
-    """Hugging Face's layer of this name: a linear one whose weight is [in, out]."""
+    """Hugging Face's Conv1D: a linear layer whose weight is [in, out]."""
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -214,11 +214,11 @@ def positions(family):
     family.counts["sinusoidal"] = 1
     x = numbers((2, 3, length, dim), -1, 1, salt=21)
     family.tensors["rotary/in/x"] = x
-    # As a product of complex numbers: pairs are neighbours.
+    # Neighbouring elements are the parts of complex numbers, which are multiplied.
     turn = torch.polar(torch.ones(length, dim // 2), (t + 4) * frequencies)
     pairs = torch.view_as_complex(x.unflatten(-1, (dim // 2, 2)))
     family.tensors["rotary/interleaved"] = torch.view_as_real(pairs * turn).flatten(-2)
-    # As in Llama: halves exchanged, one with its sign changed.
+    # The form of Llama: halves are exchanged, and one has its sign changed.
     angles = torch.cat([(t + 4) * frequencies] * 2, -1)
     swapped = torch.cat([-x[..., dim // 2:], x[..., :dim // 2]], -1)
     family.tensors["rotary/halves"] = x * angles.cos() + swapped * angles.sin()

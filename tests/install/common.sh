@@ -1,4 +1,4 @@
-# What the tests of installations share. They find in the environment:
+# Code shared by the tests of installations. Their parameters are in the environment:
 #   VOLTA_CMAKE, VOLTA_GENERATOR, VOLTA_COMPILER; VOLTA_SOURCE, VOLTA_BUILD (folders); VOLTA_VERSION;
 #   VOLTA_COMPONENTS (those of the build, with spaces between)
 set -euo pipefail
@@ -12,7 +12,7 @@ fail() {
   exit 1
 }
 
-quietly() { # its output only if it fails
+quietly() { # runs a command and prints its output only if it fails
   "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "failed: $*"; }
 }
 
@@ -32,7 +32,7 @@ files_in() { # files and links, sorted
   (cd "$1" && find . -mindepth 1 ! -type d -printf '%P\n' | LC_ALL=C sort)
 }
 
-# Nothing may run with the folders of the build in its search path.
+# No file may have a folder of the build in its search path for libraries.
 check_run_paths() {
   local file path
   while IFS= read -r file; do
@@ -41,7 +41,7 @@ check_run_paths() {
   done < <(find "$1" -type f \( -name 'libvolta*.so*' -o -path '*/bin/volta' \))
 }
 
-# The command of an installation: has the version, and finds the devices of the backends beside it.
+# Checks that the installed command prints the version and finds the devices of the installed backends.
 check_command() {
   [[ $("$1" --version) == "volta $VOLTA_VERSION" ]] || fail "$1 --version: $("$1" --version)"
   "$1" info --json >"$work/info.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Components one by one: each brings what it says, together they are the whole installation, and what is absent
-# is told: by the command when it runs, by find_package when a project is configured.
+# Installs the components one by one: each has its files, and together they are the whole installation. The command
+# when it runs, and find_package when a project is configured, report a component that is absent.
 source "$(dirname "$0")/common.sh"
 
 echo '--- what each has'
@@ -17,7 +17,7 @@ expected[dev]="lib/libvolta.so lib/pkgconfig/volta.pc share/doc/volta-dev/copyri
   $(cd "$VOLTA_SOURCE" && find include/volta -name '*.h')"
 for component in $VOLTA_COMPONENTS; do
   install_into "$work/$component" "$component"
-  # shellcheck disable=SC2086 # words are wanted
+  # shellcheck disable=SC2086 # the list is split into words on purpose
   diff <(printf '%s\n' ${expected[$component]} | LC_ALL=C sort) <(files_in "$work/$component") ||
     fail "component $component does not have what it should (< expected, > installed)"
 done
@@ -49,12 +49,12 @@ project(Finder LANGUAGES NONE)
 find_package(Volta ${wanted})
 message(STATUS "found: ${Volta_FOUND} cuda: ${Volta_cuda_FOUND} opencl: ${Volta_opencl_FOUND}")
 PROJECT
-# look_for <folder> <what the output has> <arguments of find_package>: configures, whether or not that succeeds.
+# look_for <folder> <text of the output> <arguments of find_package>: configures, and may fail to.
 look_for() {
   local words
   rm -rf "$work/found"
   configure "$work/project" "$work/found" -DCMAKE_PREFIX_PATH="$work/$1" -Dwanted="$3" >"$work/log" 2>&1 || true
-  words=$(tr -s ' \n' ' ' <"$work/log") # CMake breaks lines where it likes
+  words=$(tr -s ' \n' ' ' <"$work/log") # CMake wraps lines
   [[ $words == *"$2"* ]] || { cat "$work/log"; fail "find_package(Volta ${3//;/ }) did not say: $2"; }
 }
 look_for dev 'found: 1 cuda: FALSE opencl: FALSE' "$abi;REQUIRED"

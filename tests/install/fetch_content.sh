@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds examples/downstream/fetch_content, Volta and all, and runs it on the devices of the backends it has built.
+# Builds examples/downstream/fetch_content including Volta, and runs it on the devices of the backends it has built.
 # The folder lies as deep as the build's own, so that a compiler cache knows most of the files.
 source "$(dirname "$0")/common.sh"
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What cpack makes: the archive, and the Debian packages with their contents and control fields; both are unpacked
-# and run. Root also installs the packages into a scratch root and removes them.
+# Checks the output of cpack: the archive, and the Debian packages with their contents and control fields. Both are
+# unpacked and run. As root the test also installs the packages into a scratch root and removes them.
 source "$(dirname "$0")/common.sh"
 
 quietly "$VOLTA_CPACK" --config "$VOLTA_BUILD/CPackConfig.cmake" -B "$work/packages" \
-  -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip # quicker
+  -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip # faster than the default
 cd "$work/packages"
 
 stripped() {
@@ -78,7 +78,7 @@ else
   echo 'dpkg-shlibdeps (dpkg-dev) or file is not here: the packages name only each other'
 fi
 if built opencl; then has opencl Suggests opencl-icd; fi
-if built cuda; then # opened when a program runs
+if built cuda; then # these libraries are opened at run time, so they are suggested
   for library in libcuda1 nvrtc cublas cudnn; do
     has cuda Suggests $library
     has_not cuda Depends $library
@@ -94,8 +94,7 @@ if [[ $(id -u) -ne 0 ]]; then
   echo 'not root: not tried'
   exit 0
 fi
-# A scratch root with a database of packages and nothing else; its packages' scripts must not call this machine's
-# ldconfig.
+# The scratch root has only a package database. Scripts of its packages must not call this machine's ldconfig.
 scratch=$work/scratch
 mkdir -p "$scratch"/var/lib/dpkg/{info,updates,triggers} "$work/bin"
 touch "$scratch/var/lib/dpkg/status" "$scratch/var/lib/dpkg/available"

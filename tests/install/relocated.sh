@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An installation that was moved: the command runs, and projects outside the tree are built against it, by
-# find_package and by pkg-config, and run from another folder on the devices of its backends.
+# Moves an installation. The command must still run, and projects outside the tree, built against it by find_package
+# and by pkg-config, must run from another folder on the devices of its backends.
 source "$(dirname "$0")/common.sh"
 
 install_into "$work/first"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The static library: built alone with the backends of this build, installed, and linked into a program that needs no
-# libvolta.so and still loads the backends. All of its objects but a few are those of the shared library, so a compiler
-# cache has them; where there is none, only `ctest -C Full` builds it (VOLTA_TEST_FULL=1).
+# Builds the static library with the backends of this build, installs it, and links it into a program that needs no
+# libvolta.so and still loads the backends. Nearly all of its objects are those of the shared library, so a compiler
+# cache has them. Without a cache only `ctest -C Full` builds it (VOLTA_TEST_FULL=1).
 source "$(dirname "$0")/common.sh"
 
-# As deep as the build's own folder, so that the cache knows the files by the same relative paths.
+# The folder is as deep as the build's own, so that the cache finds the files by the same relative paths.
 folder=$VOLTA_BUILD-static
 read -ra options <<<"$VOLTA_BACKEND_OPTIONS"
 quietly configure "$VOLTA_SOURCE" "$folder" -DCMAKE_CXX_COMPILER="$VOLTA_COMPILER" -DCMAKE_BUILD_TYPE="$VOLTA_CONFIG" \
@@ -23,7 +23,7 @@ devices=(cpu)
 if built opencl; then devices+=(opencl:0); fi
 mkdir "$work/elsewhere" "$work/prefix/bin"
 cd "$work/elsewhere"
-# Backends are found from the folder of the program, also where the search path has found the program.
+# Backends are found from the folder of the program, also if the program was started by PATH.
 check_program() {
   local device
   mv "$1" "$work/prefix/bin/line"
@@ -46,7 +46,7 @@ check_program "$work/cmake/line"
 echo '--- pkg-config'
 pc=$(find "$work/prefix" -name volta.pc)
 export PKG_CONFIG_PATH=${pc%/*}
-eval "flags=($(pkg-config --cflags --libs volta))" # it quotes the patterns among them
+eval "flags=($(pkg-config --cflags --libs volta))" # pkg-config quotes the patterns
 # shellcheck disable=SC2154 # flags is set above
 quietly "$VOLTA_COMPILER" -std=c++20 "$example/main.cpp" -o "$work/line" "${flags[@]}"
 check_program "$work/line"

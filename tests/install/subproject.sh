@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Volta inside another project (subproject/CMakeLists.txt has the checks): configured only, once as it comes and
-# once with Volta's own installation, and once more for a project that wants static libraries.
+# Configures Volta inside another project, whose CMakeLists.txt has the checks: once with the defaults, once with
+# Volta's own installation, and once for a project that builds static libraries. Nothing is built.
 source "$(dirname "$0")/common.sh"
 
 targets=volta

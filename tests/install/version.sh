@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The version is written in one place, project() in CMakeLists.txt: nothing else may have it in full, and where
-# readers are told major and minor version, these must be the current ones.
+# Checks that only project() in CMakeLists.txt has the full version, and that the major and minor versions in the
+# documents are the current ones.
 #   version.sh <source folder> <version>
 set -euo pipefail
 cd "$1"
 version=$2
 status=0
 
-# Results of benchmarks say what was measured; the history of changes names every version.
+# Results of benchmarks name the measured version, and the history of changes names every version.
 texts=(grep -rInE --exclude-dir=.git --exclude-dir=.deps --exclude-dir=build --exclude-dir=runs
   --exclude-dir=results --exclude-dir=golden --exclude=mkdocs.yml --exclude=CHANGELOG.md)
 if "${texts[@]}" -i "(volta|version)[^0-9]*\b${version//./\\.}\b" . | grep -v '^\./CMakeLists\.txt:[0-9]*:project(Volta VERSION '; then

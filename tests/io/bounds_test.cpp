@@ -1,5 +1,5 @@
-// What readers may take: memory and time in proportion to the file, whatever it says. The bounds
-// are those of SECURITY.md.
+// Limits of readers: memory and time in proportion to the file, whatever the file claims. The
+// bounds are those of SECURITY.md.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -148,7 +148,7 @@ TEST_F(Bounds, JsonReaderWalks) {
   EXPECT_EQ(raw.text, R"({"c":null})");
   EXPECT_EQ(raw.at, 27u);
   EXPECT_EQ(reader.next_key(), "d");
-  EXPECT_EQ(reader.integer(), std::nullopt);  // skipped
+  EXPECT_EQ(reader.integer(), std::nullopt);  // any other value is skipped
   EXPECT_EQ(reader.next_key(), "e");
   EXPECT_EQ(reader.kind(), io::JsonReader::Kind::number);
   EXPECT_EQ(reader.integer(), 7);
@@ -216,7 +216,7 @@ TEST_F(Bounds, ASmallPickleDoesNotUnfold) {
   const std::uint64_t peak = peak_bytes([&] { problem = problem_of([&] { load(file); }); });
   EXPECT_NE(problem.find("its values take more than"), std::string::npos) << problem;
   EXPECT_LT(peak, 128 * kMiB);
-  // The same stored: four times the file and 64 MiB.
+  // An uncompressed archive of the same pickle needs at most four times the file plus 64 MiB.
   const std::string large = archive("stored.pt", {{"m/data.pkl", lists}}, false);
   const std::uint64_t stored = peak_bytes([&] { problem = problem_of([&] { load(large); }); });
   EXPECT_NE(problem.find("its values take more than"), std::string::npos) << problem;
@@ -300,7 +300,7 @@ TEST_F(Bounds, GlobsCaptureWhatTheirWildcardsMatched) {
   EXPECT_EQ(NamePattern::glob("a*").text(), "glob \"a*\"");
 }
 
-// ---- What is no file.
+// ---- Paths that are not files.
 
 TEST_F(Bounds, PipesDevicesAndSocketsAreNotOpened) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);

@@ -1,5 +1,5 @@
-// Training checkpoints: a run that was stopped and went on in a new process gives the same bits;
-// what does not fit changes nothing.
+// Training checkpoints: a run that was stopped and resumed in a new process gives the same bits;
+// loading a checkpoint that does not fit changes nothing.
 #include "volta/io/checkpoint.h"
 
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ namespace {
 
 using Checkpoints = TemporaryFolder;
 
-// Rows of a data set in a new order every epoch: what a loader is to a checkpoint.
+// Serves rows of a dataset in a new order every epoch, as a loader does for a checkpoint.
 class Shuffled {
  public:
   Shuffled(std::int64_t count, std::int64_t batch, Generator numbers)
@@ -64,7 +64,7 @@ class Shuffled {
   std::vector<std::int64_t> order_;
 };
 
-// A run with everything that has a state of its own.
+// A run with all parts that have state.
 struct Training {
   explicit Training(std::int64_t hidden = 32)
       : model({{"fc1", nn::Linear(8, hidden, {.device = test_device()})},
@@ -102,7 +102,7 @@ struct Training {
             .loader = loader,
             .generators = {{"shuffling", numbers}}};
   }
-  // Everything that a further step depends on.
+  // All tensors that a further step depends on.
   StateDict whole() {
     StateDict all;
     const auto add = [&](const std::string& name, const StateDict& state) {
@@ -154,32 +154,32 @@ TEST_F(Checkpoints, FiftyStepsANewProcessAndFiftyStepsAreAHundred) {
   EXPECT_NE(first.loader.position(), 0);  // in the middle of an epoch
   save_checkpoint(path("run.ckpt"), first.parts(), {.numbers = {{"step", 50}}});
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  // It is the only test of its process: no shard of several.
+  // The child runs a single test, not a shard of several.
   const std::string command =
       "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX " + std::string(kResumeFolder) + "='" +
       folder_.string() + "' '" + program + "' --device=" + to_string(test_device()) +
       " --gtest_brief=1 --gtest_filter=Checkpoints.TheSecondHalf > '" + path("output") + "' 2>&1";
   ASSERT_EQ(std::system(command.c_str()), 0) << platform::read_file(path("output"));
   expect_same_bits(expected, load(path("second.safetensors")));
-  // Without the checkpoint's generators and positions it would be another run.
+  // Without the checkpoint's generators and positions the run would differ.
   EXPECT_NE(first.model.state_dict().at("fc1.weight").to_vector<float>(),
             expected.at("model/fc1.weight").to_vector<float>());
 }
 
-// What the new process runs.
+// The test that the new process runs.
 TEST_F(Checkpoints, TheSecondHalf) {
   const char* folder = std::getenv(kResumeFolder);
   if (folder == nullptr) GTEST_SKIP() << "the test above runs this";
   manual_seed(99);
   Training run;
-  run.train(3);  // whatever there was before is replaced
+  run.train(3);  // earlier state is replaced
   const CheckpointValues values = load_checkpoint(std::string(folder) + "/run.ckpt", run.parts());
   EXPECT_EQ(values.numbers.at("step"), 50);
   run.train(50);
   save(run.whole(), std::string(folder) + "/second.safetensors");
 }
 
-// A run with the loader that users have: workers, shuffling, random transforms.
+// A run with a typical loader: workers, shuffling, random transforms.
 struct LoadedTraining {
   LoadedTraining()
       : loader(data::digits(data::Split::train, {.count = 60}),
@@ -198,7 +198,7 @@ struct LoadedTraining {
         optimizer(model.parameters(), {.lr = 1e-2}),
         scheduler(optimizer, {.max_lr = 2e-2, .total_steps = 12}) {}
 
-  // Up to this step of twelve, of four an epoch; within the loop, `at_end` is called.
+  // Trains up to this step of twelve, with four per epoch; calls `at_end` inside the loop.
   template <class AtEnd>
   void train_to(int last, AtEnd at_end) {
     while (step < last) {
@@ -238,21 +238,21 @@ TEST_F(Checkpoints, ADataLoaderResumesInMidEpochBitForBit) {
   first.train_to(6, [&] { save_checkpoint(path("run.ckpt"), first.parts()); });
   EXPECT_EQ(first.loader.epoch(), 1);
   EXPECT_EQ(first.loader.position(), 2);
-  // Going on without a stop in between.
+  // Continues without a stop in between.
   manual_seed(77);
   LoadedTraining second;
-  second.train_to(1, [] {});  // whatever there was before is replaced
+  second.train_to(1, [] {});  // earlier state is replaced
   load_checkpoint(path("run.ckpt"), second.parts());
   second.step = 6;
   second.losses = first.losses;
   second.train_to(12, [] {});
-  EXPECT_EQ(second.losses, through.losses);  // of every step
+  EXPECT_EQ(second.losses, through.losses);  // for every step
   expect_same_bits(through.model.state_dict(), second.model.state_dict());
   expect_same_bits(through.optimizer.state_dict(), second.optimizer.state_dict());
   expect_same_bits(through.scheduler.state_dict(), second.scheduler.state_dict());
   expect_same_bits(through.loader.state_dict(), second.loader.state_dict());
 
-  // Without the loader's state the batches are others.
+  // Without the loader's state the batches differ.
   manual_seed(77);
   LoadedTraining without;
   CheckpointParts parts = without.parts();
@@ -263,7 +263,7 @@ TEST_F(Checkpoints, ADataLoaderResumesInMidEpochBitForBit) {
   EXPECT_NE(without.losses.back(), through.losses.back());
 }
 
-// Throws what is none of Volta's errors, halfway through loading.
+// Throws an exception that is not Volta's, halfway through loading.
 struct Unreliable {
   struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -309,7 +309,7 @@ TEST_F(Checkpoints, PartsThatThrowAnythingChangeNothing) {
   EXPECT_EQ(failing.two, 2);
 }
 
-// Who loads weights does not want the next random numbers to be others.
+// Loading only weights should not change the next random numbers.
 TEST_F(Checkpoints, TheThreadsGeneratorGoesWithTheOptimizerOrAsTold) {
   manual_seed(5);
   Training saved;
@@ -368,7 +368,7 @@ TEST_F(Checkpoints, TheWrongArchitectureChangesNothingAndListsAllDifferences) {
         "\noptimizer: Adam: the state dict does not fit the optimizer",
         "\nscaler: not in the checkpoint", "\nothers.other: not in the checkpoint"})
     EXPECT_NE(message.find(part), std::string::npos) << part << "\nin\n" << message;
-  EXPECT_EQ(message.find("\nscheduler"), std::string::npos) << message;  // that one would fit
+  EXPECT_EQ(message.find("\nscheduler"), std::string::npos) << message;  // the scheduler would fit
   expect_same_bits(before, wider.whole());
 }
 
@@ -380,7 +380,7 @@ TEST_F(Checkpoints, PartsCanBeLoadedAlone) {
   Training other;
   load_checkpoint(path("c"), {.model = other.model});
   expect_same_bits(saved.model.state_dict(), other.model.state_dict());
-  // The same file holds the weights for others.
+  // The same file contains the weights for other models.
   EXPECT_TRUE(load(path("c")).contains("model.fc1.weight"));
 }
 

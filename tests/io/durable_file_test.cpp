@@ -1,5 +1,5 @@
-// What was saved stays: temporary files and their locks, checksums of tensors, shards that are not
-// save()'s to remove.
+// Saved files survive failures: temporary files and their locks, checksums of tensors, and shards
+// that save() must not remove.
 #include "volta/io/durable_file.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ class Durable : public TemporaryFolder {
       all.insert(entry.path().filename().string());
     return all;
   }
-  // What the function returns in a child process, which ends without its destructors.
+  // Returns the result of the function in a child process that ends without destructors.
   static int in_child(const std::function<int()>& function) {
     const pid_t child = fork();
     if (child == 0) _exit(function());
@@ -52,8 +52,8 @@ class Durable : public TemporaryFolder {
   }
 };
 
-// In a container the command is process 1 every time: what a killed one left must not be in the
-// way.
+// In a container the command is process 1 every time, so the files of a killed process must not be
+// in the way.
 TEST_F(Durable, KilledUnderTheSameProcessNumber) {
   constexpr int kNotAllowed = 77;
   const auto as_first_process = [&](const std::function<int()>& function) {
@@ -90,11 +90,11 @@ TEST_F(Durable, TemporariesOfTheDeadGoAndThoseOfTheLivingStay) {
   put("model.tmp", "a user's");
   fs::create_directory(path("model.00000000000000ff.tmp"));
   fs::create_symlink(other, path("model.00000000000000aa.tmp"));
-  platform::AtomicFile living(path("model"));  // removes the dead one
+  platform::AtomicFile living(path("model"));  // removes the abandoned file
   EXPECT_FALSE(fs::exists(dead));
   living.write("new");
   EXPECT_EQ(file_count(), 6U);
-  write_durably(path("model"), "another");  // by a second writer of the same file
+  write_durably(path("model"), "another");  // a second writer of the same file
   EXPECT_EQ(file_count(), 7U);
   EXPECT_EQ(in_child([&] {
               remove_abandoned_temporaries(path("model"));
@@ -181,7 +181,7 @@ TEST_F(Durable, ALockIsAnEmptyFileAndNothingElseIsTouched) {
   EXPECT_THROW(FileLock::try_lock(file), IoError);
   EXPECT_TRUE(fs::is_fifo(file));
   fs::remove(file);
-  // What is written into it while it is held is somebody else's, too.
+  // A file that is written to while it is held belongs to somebody else.
   {
     const auto lock = FileLock::try_lock(file);
     ASSERT_TRUE(lock);
@@ -203,7 +203,7 @@ TEST_F(Durable, ToAskForALockChangesNothing) {
   EXPECT_TRUE(fs::exists(file));
 }
 
-// The child has copies of the parent's objects, and destroys them when it ends.
+// The child has copies of the parent's objects and destroys them at its end.
 TEST_F(Durable, AForkedProcessLeavesItsParentsFilesAlone) {
   std::optional<FileLock> lock = FileLock::try_lock(path("run.lock"));
   std::optional<platform::AtomicFile> file(std::in_place, path("model"));
@@ -235,7 +235,7 @@ TEST_F(Durable, PipesAreNotAppendedTo) {
   EXPECT_EQ(read_beginning_of_file(path("text"), 40), "0123456789");
 }
 
-// ---- Rights.
+// ---- Permissions.
 
 TEST_F(Durable, AFileKeepsItsModeWhenItIsReplaced) {
   const auto mode = [&](const std::string& name) {
@@ -263,7 +263,7 @@ TEST_F(Durable, AFileKeepsItsModeWhenItIsReplaced) {
       put("next", "text");
       rename_durably(path("next"), file);
     });
-    // Through a link it is the file's mode that counts.
+    // With a link, the mode of the target counts.
     replaced([&](const std::string& file) {
       fs::create_symlink(file, path("link"));
       write_durably(path("link"), "text");
@@ -271,12 +271,12 @@ TEST_F(Durable, AFileKeepsItsModeWhenItIsReplaced) {
       fs::remove(path("link"));
     });
   }
-  // Nobody else reads along while the replacement of a private file is written.
+  // No other user can read the replacement of a private file while it is written.
   put("file", "old");
   ASSERT_EQ(::chmod(path("file").c_str(), 0600), 0);
   platform::AtomicFile file(path("file"));
   for (const std::string& name : names()) EXPECT_EQ(mode(name) & 077U, name == "new" ? 044U : 0U);
-  // The mode that it has at the end counts.
+  // The mode at the end counts.
   ASSERT_EQ(::chmod(path("file").c_str(), 0440), 0);
   file.commit();
   EXPECT_EQ(mode("file"), 0440U);
@@ -296,7 +296,7 @@ TEST_F(Durable, AFileKeepsItsOwnerWhereThatIsPermitted) {
   EXPECT_EQ(info.st_uid, kOwner);
   EXPECT_EQ(info.st_gid, kGroup);
   EXPECT_EQ(info.st_mode & 0777U, 0660U);
-  // Who may not give it that group does not give its own more than everybody has.
+  // A process that may not set the group gives its own group no more rights than everybody has.
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
   EXPECT_EQ(in_child([&] {
               if (::setgid(kGroup + 1) != 0 || ::setuid(kOwner + 1) != 0) return 1;
@@ -361,7 +361,8 @@ TEST_F(Durable, AFlippedBitOfACheckpointIsNamed) {
   EXPECT_EQ(load_checkpoint(file, {.model = model, .optimizer = optimizer}).numbers.at("step"), 1);
 }
 
-// A bit of every byte: numbers and texts, names, shapes, offsets, and the checksums themselves.
+// Flips a bit of every byte: numbers and texts, names, shapes, offsets, and the checksums
+// themselves.
 TEST_F(Durable, AFlippedBitOfACheckpointsHeaderIsNamed) {
   nn::Linear model(3, 2);
   optim::Adam optimizer(model.parameters(), {.lr = 0.1});
@@ -383,7 +384,7 @@ TEST_F(Durable, AFlippedBitOfACheckpointsHeaderIsNamed) {
   }
   for (const auto& [name, tensor] : before)
     EXPECT_EQ(model.state_dict().at(name).to_vector<float>(), tensor.to_vector<float>());
-  // Those that leave valid JSON are found by the checksum.
+  // Changes that leave valid JSON are found by the checksum.
   for (const auto& [from, to] : {std::pair{"\"number.step\":\"4\"", "\"number.step\":\"5\""},
                                  {"\"text.note\"", "\"text.nota\""},
                                  {"\"timed_choices\":\"{", "\"timed_choices\":\" {"},
@@ -404,7 +405,7 @@ TEST_F(Durable, AFlippedBitOfACheckpointsHeaderIsNamed) {
   }
 }
 
-// Written before headers had a checksum, or before there were any.
+// Checkpoints written before headers had a checksum, or before there were any checksums.
 TEST_F(Durable, CheckpointsOfBeforeAreRead) {
   const std::string tensors =
       R"("generator.state":{"dtype":"I64","shape":[2],"data_offsets":[0,16]}})";
@@ -418,7 +419,7 @@ TEST_F(Durable, CheckpointsOfBeforeAreRead) {
     put("old", safetensors_bytes(metadata(more) + tensors, std::string(16, '\0')));
     EXPECT_EQ(load_checkpoint(path("old"), {}).numbers.at("step"), 4) << more;
   }
-  // The key of the checksums, damaged: without it the file would be one of those.
+  // A damaged key of the checksums: without the key the file would look like an old one.
   put("old",
       safetensors_bytes(metadata(R"(,"volta.crc33":"{}")") + tensors, std::string(16, '\0')));
   EXPECT_EQ(problem_of([&] { load_checkpoint(path("old"), {}); }),
@@ -426,7 +427,7 @@ TEST_F(Durable, CheckpointsOfBeforeAreRead) {
                 ": the file is damaged: its metadata has \"volta.crc33\", which no checkpoint has");
 }
 
-// Metadata that is handed on with other tensors has their checksums.
+// Metadata that is passed on with other tensors gets the checksums of those tensors.
 TEST_F(Durable, ChecksumsAreThoseOfTheTensorsThatAreWritten) {
   save({{"a", ones({3})}, {"b", zeros({0})}, {"c \"d\"", arange(5).to(DType::i64)}}, path("one"),
        {.metadata = {{"volta.crc32", ""}, {"x", "y"}}});
@@ -435,7 +436,7 @@ TEST_F(Durable, ChecksumsAreThoseOfTheTensorsThatAreWritten) {
   save({{"a", zeros({3})}}, path("two"), {.metadata = metadata});
   EXPECT_EQ(load(path("two")).at("a").sum().item(), 0);
   EXPECT_NE(SafetensorsFile(path("two")).metadata().at("volta.crc32"), metadata["volta.crc32"]);
-  // Python's zlib.crc32 of b"1:x1:y1:a3:F321:11:3", and of twelve zero bytes
+  // Python's zlib.crc32 of b"1:x1:y1:a3:F321:11:3", and of twelve zero bytes.
   EXPECT_EQ(SafetensorsFile(path("two")).metadata().at("volta.crc32"),
             R"({"__metadata__":"f1241508","a":"7bd5c66f"})");
   EXPECT_EQ(load(path("one")).size(), 3U);
@@ -469,7 +470,7 @@ TEST_F(Durable, ChecksumsThatAreNone) {
 
 StateDict three() { return {{"a", ones({8})}, {"b", full({8}, 2)}, {"c", full({8}, 3)}}; }
 
-// As Hugging Face writes them, or somebody who wants files to disappear.
+// The shards were written by Hugging Face, or by an attacker who wants files to be removed.
 TEST_F(Durable, ShardsOfOthersStay) {
   save(three(), path("model.safetensors"), {.max_shard_bytes = 32});
   ASSERT_EQ(file_count(), 4U);
@@ -483,7 +484,7 @@ TEST_F(Durable, ShardsOfOthersStay) {
   EXPECT_EQ(file_count(), 6U);
   EXPECT_EQ(platform::read_file(path("model.safetensors.index.json")), index);
   fs::remove(path("model.safetensors"));
-  // An index that says it is save()'s, of files that are not.
+  // An index that claims to be save()'s, with files that are not.
   fs::create_symlink(path("precious.safetensors"), path("model-00004-of-00004.safetensors"));
   put("model.safetensors.index.json",
       R"({"metadata":{"writer":"volta"},"weight_map":{"a":"precious.safetensors",)"
@@ -495,7 +496,7 @@ TEST_F(Durable, ShardsOfOthersStay) {
   EXPECT_EQ(platform::read_file(path("other-00001-of-00001.safetensors")), "mine");
 }
 
-// What one file would not replace is not removed for several either.
+// Files that a single file would not replace are not removed for shards either.
 TEST_F(Durable, ShardsTakeThePlaceOfFilesOnly) {
   const std::string model = path("model.safetensors");
   const auto refused = [&] {
@@ -518,7 +519,7 @@ TEST_F(Durable, ShardsTakeThePlaceOfFilesOnly) {
       std::string::npos);
   EXPECT_EQ(file_count(), 1U);
   fs::remove(path("model.safetensors.index.json"));
-  // A link goes, what it leads to stays.
+  // A link is removed, but not its target.
   save({{"a", ones({1})}}, path("elsewhere"));
   fs::create_symlink(path("elsewhere"), model);
   save(three(), model, {.max_shard_bytes = 32});
@@ -539,7 +540,7 @@ TEST_F(Durable, ANameThatIsTakenMeanwhileIsNotReplaced) {
   EXPECT_EQ(platform::read_file(path("other")), "whole");
 }
 
-// Each has shards of its own, and whichever index is there at the end names a whole set.
+// Each process has its own shards, and the final index names a complete set.
 TEST_F(Durable, ProcessesThatSaveShardsToOnePath) {
   const std::string model = path("model.safetensors");
   constexpr int kProcesses = 4, kSaves = 20;

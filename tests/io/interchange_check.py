@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files between Volta and the libraries they are for: safetensors, PyTorch, NumPy, TensorBoard.
+"""Exchanges files between Volta and the libraries that define their formats: safetensors, PyTorch, NumPy, TensorBoard.
 
     interchange_check.py path/to/volta_tests
 

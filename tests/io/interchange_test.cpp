@@ -1,4 +1,5 @@
-// Files for other programs and from them; interchange_check.py runs these two around its own half.
+// Files exchanged with other programs; interchange_check.py runs these two tests around its own
+// half.
 #include <cstdlib>
 #include <optional>
 
@@ -17,7 +18,7 @@ std::optional<std::string> folder() {
   return folder == nullptr ? std::nullopt : std::optional<std::string>(folder);
 }
 
-// Element i of the tensor is i - 2, as far as its dtype goes.
+// Element i of the tensor is i - 2, as far as the dtype can represent it.
 Tensor counted(const Shape& shape, DType dtype) {
   const Tensor numbers = arange(shape.numel(), {.dtype = DType::i64}) -
                          (dtype == DType::u8 || dtype == DType::boolean ? 0 : 2);
@@ -87,7 +88,7 @@ TEST(Interchange, ReadsFromOthers) {
     expect_counted(load_npz(here + name), false);
   const StateDict io = load(here + "torch_io.safetensors");
   nn::Sequential model({{"fc1", nn::Linear(3, 4)}, {"fc2", nn::Linear(4, 2)}});
-  model.load_state_dict(load(here + "torch_model.safetensors"));  // with no mapping
+  model.load_state_dict(load(here + "torch_model.safetensors"));  // without a mapping
   const Tensor difference = (model(io.at("x")) - io.at("y")).abs().max();
   EXPECT_LT(difference.item(), 1e-5);
 }

@@ -1,4 +1,4 @@
-// Folders and bytes that the tests of files share.
+// Folders and bytes for the tests of files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class TemporaryFolder : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// What the function throws as an IoError, or as another of Volta's.
+// Returns the message of the IoError, or of another error of Volta, that the function throws.
 template <class F>
 std::string problem_of(F&& fn) {
   try {
@@ -47,7 +47,7 @@ std::string problem_of(F&& fn) {
   return "(accepted)";
 }
 
-// The bytes of a safetensors file.
+// Returns the bytes of a safetensors file.
 inline std::string safetensors_bytes(const std::string& header, const std::string& data = "") {
   std::string file;
   for (int i = 0; i < 8; ++i) file.push_back(static_cast<char>(header.size() >> (8 * i)));

@@ -1,4 +1,4 @@
-// npy and npz: bytes as NumPy writes them, round trips, and files that are wrong.
+// npy and npz: bytes as NumPy writes them, round trips, and malformed files.
 #include "volta/io/npy.h"
 
 #include <cstring>
@@ -89,7 +89,7 @@ TEST_F(Npy, HeadersOfOtherWritersAreRead) {
     EXPECT_EQ(load_npy(put("a", npy(header, data))).item(), 5);
   std::string second = npy("<f4", false, "()", data);
   second[6] = 2;
-  second.insert(10, 2, '\0');  // 32 bits of length
+  second.insert(10, 2, '\0');  // the length has 32 bits
   EXPECT_EQ(load_npy(put("a", second)).shape(), Shape{});
 }
 
@@ -192,7 +192,7 @@ TEST_F(Npz, The64BitFieldsAreWrittenAndRead) {
                     second = npy("<i4", false, "()", bytes_of<std::int32_t>({6}));
   for (const bool deflated : {false, true}) {
     platform::AtomicFile file(path("a.npz"));
-    io::ZipWriter archive(file, 16);  // everything counts as large
+    io::ZipWriter archive(file, 16);  // with this limit every size counts as large
     archive.add("x.npy", std::as_bytes(std::span(first)), {}, deflated);
     archive.add("y.npy", {}, std::as_bytes(std::span(second)), deflated);
     archive.finish();
@@ -264,13 +264,13 @@ TEST_F(Npz, HostileArchivesAreRefused) {
   EXPECT_EQ(problem(changed(changed(good, end, 10, std::string("\2\0", 2)), end, 8,
                             std::string("\2\0", 2))),
             "the directory is truncated");
-  // Four gigabytes promised by a few bytes.
+  // A few bytes claim to be four gigabytes.
   const std::string packed = archive_of({"x.npy"}, true);
   EXPECT_TRUE(problem(changed(packed, directory, 24, "\xFE\xFF\xFF\xFF")).find("cannot be what") !=
               std::string::npos);
   EXPECT_EQ(problem(changed(packed, directory, 24, std::string("\x41\0\0\0", 4))),
             "entry \"x.npy\": its deflated data is damaged");
-  // Two entries of one content.
+  // Two entries with the same content.
   std::string twice = archive_of({"x.npy", "y.npy"});
   const std::size_t second = twice.rfind(directory);
   twice.replace(second + 42, 4, std::string(4, '\0'));

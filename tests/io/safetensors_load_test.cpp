@@ -33,8 +33,8 @@ TEST_F(Files, HalfAGigabyteMapsWithoutACopyUntilItIsUsed) {
   const std::string header = R"({"w":{"dtype":"F32","shape":[128,1048576],"data_offsets":[0,)" +
                              std::to_string(kRows * kColumns * 4) + "]}}";
   const std::string file = put("big.safetensors", safetensors_bytes(header));
-  fs::resize_file(file, 8 + header.size() + kRows * kColumns * 4);  // sparse: zeros
-  ones({1}).eval();                                                 // the CPU backend is there
+  fs::resize_file(file, 8 + header.size() + kRows * kColumns * 4);  // a sparse file of zeros
+  ones({1}).eval();                                                 // opens the CPU backend
   const std::uint64_t before = resident_bytes();
   const std::uint64_t in_use = memory_stats(Device::cpu()).in_use;
   const Counters counted = counters();
@@ -44,7 +44,7 @@ TEST_F(Files, HalfAGigabyteMapsWithoutACopyUntilItIsUsed) {
   EXPECT_EQ(counters().allocations, counted.allocations);
   EXPECT_EQ(counters().transfers, counted.transfers);
 
-  // One row is read: that much comes in, and stays valid without the state dict.
+  // Only one row is read, and it stays valid without the state dict.
   const Tensor row = state->at("w").narrow(0, 7, 1);
   state.reset();
   EXPECT_EQ(row.sum().item(), 0);
@@ -66,12 +66,12 @@ TEST_F(Files, TheMappingLivesAsLongAsItsTensors) {
   EXPECT_TRUE(is_mapped());
   fs::remove(path("m"));
   EXPECT_EQ(a.to_vector<float>(), (std::vector<float>{1, 2, 3}));
-  a += 1;  // memory of its own: the file is read-only
+  a += 1;  // gets memory of its own, because the file is read-only
   EXPECT_EQ(a.to_vector<float>(), (std::vector<float>{2, 3, 4}));
   EXPECT_FALSE(is_mapped());
 }
 
-// Elements need not be aligned in files of others.
+// Files of other programs need not be aligned.
 TEST_F(Files, MisalignedTensorsAreCopied) {
   std::string data(7, '\0');
   const float value = 2.5f;
@@ -111,7 +111,7 @@ TEST_F(Files, ABoolThatIsNeitherIsRefused) {
   EXPECT_EQ(problem_of([&] { load(file); }), file + ": tensor \"b\": a BOOL is neither 0 nor 1");
 }
 
-// A file of one tensor of these elements.
+// Writes a file with one tensor of these elements.
 template <class T>
 std::string one_tensor(const std::string& dtype, const std::vector<T>& values) {
   const std::size_t bytes = values.size() * sizeof(T);
@@ -149,12 +149,12 @@ TEST_F(Files, IntegersThatVoltaDoesNotHaveAreWidened) {
   }
 }
 
-// Every value of eight bits, against the formats' definitions and a few known ones.
+// Every 8-bit value, against the definitions of the formats and a few known values.
 TEST_F(Files, FloatsOfEightBitsAreWidenedExactly) {
   std::vector<std::uint8_t> all(256);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint8_t>(i);
   const auto e5m2 = load(put("m", one_tensor("F8_E5M2", all))).at("t").to_vector<float>();
-  // E5M2 is the upper half of an f16.
+  // E5M2 has the upper half of the bits of f16.
   std::vector<std::uint16_t> halves;
   for (const std::uint8_t bits : all) halves.push_back(static_cast<std::uint16_t>(bits << 8));
   const auto f16 =
@@ -202,12 +202,12 @@ TEST_F(Files, TensorsThatCannotBeReadAreNamed) {
             std::string::npos);
 }
 
-// ---- What happens to a file after it was read is of no concern.
+// ---- Changes to a file after it was read have no effect.
 
 class FilesThatChange : public TemporaryFolder {
  protected:
   static constexpr std::int64_t kElements = 1 << 20;
-  // Reads a file that `write` made, lets `change` have it, and computes with the values.
+  // Reads a file that `write` made, changes it with `change`, and computes with the values.
   void expect_unchanged(const std::string& name,
                         const std::function<void(const std::string&)>& write,
                         const std::function<Tensor(const std::string&)>& read) {
@@ -306,7 +306,7 @@ TEST_F(Files, MetadataIsWritten) {
             (SafetensorsMetadata{{"format", "pt"}, {"by", "caf\xC3\xA9"}}));
 }
 
-// Small ones go in one copy and are taken apart there; the large one goes by itself.
+// Small tensors are copied together and split on the device; the large one is copied by itself.
 TEST_F(Files, LoadingToADeviceMovesEveryByteOnce) {
   StateDict state;
   std::uint64_t bytes = 0;
@@ -382,7 +382,7 @@ TEST_F(Files, ShardsReplaceShardsAndSingleFilesWithoutATrace) {
   const StateDict old = load(folder_.string());
   StateDict other;
   for (const auto& [name, tensor] : old) other.add(name, tensor + 1);
-  save(other, model, {.max_shard_bytes = 80});  // of tensors that lie in the files it replaces
+  save(other, model, {.max_shard_bytes = 80});  // the tensors are in the files that are replaced
   EXPECT_EQ(names_in(folder_).size(), 4u);
   expect_equal(other, load(folder_.string()));
   expect_equal(five_tensors(), old);  // still mapped
@@ -441,7 +441,8 @@ TEST_F(Files, BadIndicesAreNamed) {
 
 // ---- Killed while saving.
 
-// Saves again and again in a child that is killed at some moment; whatever is there is whole.
+// Saves repeatedly in a child that is killed at some moment; the files must be complete at any
+// time.
 void expect_whole_after_kills(const std::string& model, const std::string& loaded,
                               SaveOptions options) {
   const auto version = [](float value) {
@@ -451,7 +452,7 @@ void expect_whole_after_kills(const std::string& model, const std::string& loade
   };
   save(version(0), model, options);
   for (int round = 0; round < 6; ++round) {
-    // The values are computed here: a forked child has none of the library's threads.
+    // The values are computed here, because a forked child has none of the library's threads.
     std::vector<StateDict> versions;
     for (int i = 1; i <= 3; ++i) {
       versions.push_back(version(static_cast<float>(i)));
@@ -484,7 +485,7 @@ TEST_F(Files, AKilledSaveLeavesAWholeSetOfShards) {
                            {.max_shard_bytes = 600'000});
 }
 
-// Links stay links, and what is no file stays what it is.
+// Links stay links, and other things than files are unchanged.
 TEST_F(Files, OnlyFilesAreReplaced) {
   save({{"a", ones({4})}}, path("m"));
   fs::create_symlink("m", path("link"));
@@ -508,7 +509,7 @@ TEST_F(Files, OnlyFilesAreReplaced) {
   EXPECT_TRUE(fs::is_fifo(path("pipe")));
 }
 
-// The old file to the last byte, when the process dies before the new one is complete.
+// The old file is unchanged if the process dies before the new one is complete.
 TEST_F(Files, AFileThatWasNotCommittedChangesNothing) {
   save({{"a", ones({4})}}, path("m"));
   const std::string before = platform::read_file(path("m"));
@@ -523,13 +524,13 @@ TEST_F(Files, AFileThatWasNotCommittedChangesNothing) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(platform::read_file(path("m")), before);
-  EXPECT_EQ(file_count(), 2u);  // the temporary file stays behind
+  EXPECT_EQ(file_count(), 2u);  // the temporary file is left behind
   {
     platform::AtomicFile file(path("m"));
     file.write("given up");
   }
   EXPECT_EQ(platform::read_file(path("m")), before);
-  EXPECT_EQ(file_count(), 1u);  // what the first left is gone as well
+  EXPECT_EQ(file_count(), 1u);  // the first writer's temporary file is removed as well
 }
 
 TEST_F(Files, WhatCannotBeComputedLeavesTheOldFile) {

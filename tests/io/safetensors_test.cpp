@@ -1,5 +1,5 @@
-// safetensors: bytes built by hand, round trips, and files that are wrong in every way the format
-// allows.
+// safetensors: handwritten bytes, round trips, and files that are malformed in every way that the
+// format allows.
 #include "volta/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class Safetensors : public testing::Test {
 
   void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
 
-  // What opening a file of these bytes says, without the path in front.
+  // Returns the message of opening a file with these bytes, without the path at its beginning.
   std::string problem_with(const std::string& bytes) const {
     put(bytes);
     try {
@@ -174,7 +174,7 @@ TEST_F(Safetensors, AFailedWriteLeavesTheOldFileAndNothingElse) {
   const TensorData tensor{"x", DType::f32, Shape{1}, &value};
   EXPECT_THROW(write_safetensors((folder_ / "absent" / "f").string(), std::span(&tensor, 1)),
                IoError);
-  fs::create_directory(path_);  // a folder cannot be replaced by a file
+  fs::create_directory(path_);  // a file cannot replace a folder
   std::ofstream(fs::path(path_) / "inside") << "kept";
   EXPECT_THROW(write_safetensors(path_, std::span(&tensor, 1)), IoError);
   EXPECT_TRUE(fs::exists(fs::path(path_) / "inside"));
@@ -202,7 +202,7 @@ TEST_F(Safetensors, MissingFilesAndFoldersAreNamed) {
   EXPECT_THROW(SafetensorsFile(folder_.string()), IoError);
 }
 
-// A header that describes one tensor "t" by these fields.
+// Returns a header that describes one tensor "t" with these fields.
 std::string one(const std::string& fields) { return R"({"t":{)" + fields + "}}"; }
 
 TEST_F(Safetensors, WrongLengths) {
@@ -256,13 +256,13 @@ TEST_F(Safetensors, WrongDescriptions) {
             "shape: 9 axes, at most 8");
   EXPECT_EQ(of_tensor(u8 + R"("shape":[4294967296,4294967296],"data_offsets":[0,0])"),
             "shape: the number of elements of [4294967296, 4294967296] exceeds 2^63 - 1");
-  // Of dtypes that Volta does not have, the format says the size as well; three of four bits are no
-  // whole bytes.
+  // The format also defines the sizes of dtypes that Volta lacks; three of four bits are not a
+  // whole number of bytes.
   EXPECT_EQ(of_tensor(R"("dtype":"I16","shape":[3],"data_offsets":[0,3])", "123"),
             "data_offsets [0, 3] hold 3 bytes, which is not the size of I16 [3]");
   EXPECT_EQ(of_tensor(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])", "1"),
             "data_offsets [0, 1] hold 1 bytes, which is not the size of F4 [3]");
-  // 2^61 elements of eight bytes are 0 bytes modulo 2^64.
+  // The size of 2^61 elements of eight bytes is 0 modulo 2^64.
   EXPECT_EQ(of_tensor(R"("dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0])"),
             "data_offsets [0, 0] hold 0 bytes, which is not the size of F64 [2305843009213693952]");
 }
@@ -335,7 +335,7 @@ TEST_F(Safetensors, EveryTruncationAndEveryFlippedByteIsHandled) {
   EXPECT_NE(problem_with(good + "x"), "(accepted)");
   for (std::size_t at = 0; at < good.size(); ++at) {
     for (const int flip :
-         {1, 0x20, 0x80}) {  // a letter of a name may change; nothing else may happen
+         {1, 0x20, 0x80}) {  // a letter of a name may change, everything else must be an error
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ flip);
       problem_with(bad);

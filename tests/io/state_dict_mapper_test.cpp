@@ -1,4 +1,4 @@
-// StateDictMapper: each rule, their order, what was not used.
+// StateDictMapper: each rule, the order of rules, and unused rules.
 #include "volta/io/state_dict_mapper.h"
 
 #include <gtest/gtest.h>

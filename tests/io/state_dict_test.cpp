@@ -164,7 +164,8 @@ TEST(StateDict, StrictLoadingListsEverythingAndChangesNothing) {
   EXPECT_EQ(after[3], before[3]);
 }
 
-// State dicts of before PyTorch 0.4.1 have no num_batches_tracked, and files tell no version.
+// State dicts from before PyTorch 0.4.1 have no num_batches_tracked, and files do not state their
+// version.
 TEST(StateDict, BatchNormLoadsWithoutItsCount) {
   nn::Sequential model({nn::BatchNorm1d(2), nn::Linear(2, 2)});
   model(tensor({1, 2, 3, 4}, {2, 2}));
@@ -182,7 +183,7 @@ TEST(StateDict, BatchNormLoadsWithoutItsCount) {
   nn::Sequential normed({nn::InstanceNorm2d(2, {.track_running_stats = true})});
   EXPECT_TRUE(normed.load_state_dict({{"0.running_mean", ones({2})}, {"0.running_var", ones({2})}})
                   .complete());
-  // Every other buffer is needed.
+  // All other buffers are required.
   EXPECT_EQ(message_of([&] { normed.load_state_dict({{"0.running_mean", ones({2})}}); }),
             "load_state_dict: the state dict does not fit the module\n"
             "  missing: 0.running_var [2]");

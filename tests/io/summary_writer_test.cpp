@@ -28,11 +28,11 @@ namespace {
 
 using Summaries = TemporaryFolder;
 
-// A message taken apart: the fields in order. Numbers as bytes.
+// A decoded message: its fields in order, with numbers as bytes.
 struct Field {
   int number;
-  std::uint64_t integer;  // of varints
-  std::string bytes;      // of everything else
+  std::uint64_t integer;  // for varints
+  std::string bytes;      // for all other fields
 };
 std::vector<Field> fields_of(std::string_view message) {
   std::vector<Field> fields;
@@ -80,7 +80,7 @@ std::uint64_t number_at(const std::string& bytes, std::size_t at, int size) {
   return value;
 }
 
-// The events of a file after the first, which says the version.
+// The events of a file after the first one, which states the version.
 std::vector<std::vector<Field>> events_in(const std::string& path) {
   const std::string bytes = platform::read_file(path);
   std::vector<std::vector<Field>> events;
@@ -122,7 +122,7 @@ TEST_F(Summaries, ScalarsAreRecords) {
   EXPECT_EQ(field(value_of(events[0]), 1).bytes, "loss/train");
   EXPECT_EQ(numbers_in<float>(field(value_of(events[0]), 2).bytes), std::vector{0.25f});
   EXPECT_EQ(numbers_in<float>(field(value_of(events[1]), 2).bytes), std::vector{4.0f});
-  EXPECT_GT(numbers_in<double>(field(events[1], 1).bytes)[0], 1.7e9);  // now
+  EXPECT_GT(numbers_in<double>(field(events[1], 1).bytes)[0], 1.7e9);  // the current time
 }
 
 TEST_F(Summaries, CurvesOfOneChartAreRunsOfTheirOwn) {

@@ -1,5 +1,5 @@
-// What readers of text may take: tables and vocabularies, each as a file that makes the most of
-// its bytes. The bounds are those of SECURITY.md.
+// Limits of text readers: tables and vocabularies whose files use their bytes as badly as possible.
+// The bounds are those of SECURITY.md.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace {
 
 class TextBounds : public TemporaryFolder {
  protected:
-  // What a call takes at most, as a multiple of the file besides what is free. Listed in the
-  // result, as the numbers of SECURITY.md come from here.
+  // Returns the most memory that a call takes, as a multiple of the file beyond the free amount. It
+  // is also recorded in the result, because the numbers of SECURITY.md come from here.
   double multiple(const std::string& what, std::size_t bytes, std::uint64_t free,
                   const std::function<void()>& call) {
     const std::uint64_t peak = peak_bytes(call);
@@ -94,7 +94,7 @@ TEST_F(TextBounds, LongFields) {
 
 TEST_F(TextBounds, ClassesAreCounted) {
   constexpr int kMost = 1 << 20;
-  // Each row is another class: three bytes, of those that need no quotes.
+  // Each row is another class of three bytes that need no quotes.
   std::string rows = "a\n";
   for (int i = 0; i < kMost; ++i) {
     for (const int digit : {i % 180, i / 180 % 180, i / 32'400})
@@ -117,7 +117,7 @@ TEST_F(TextBounds, ClassesAreCounted) {
 
 constexpr double kTokenizerMultiple = 16;
 
-// Bytes as vocabularies write them: printable ones as they are, others by characters from U+0100.
+// Writes a byte as vocabularies do: printable bytes unchanged, others as characters from U+0100 on.
 std::string written(unsigned byte) {
   unsigned code = byte;
   if (byte <= 0x20) code = 0x100 + byte;
@@ -128,7 +128,7 @@ std::string written(unsigned byte) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-// The shortest tokens that there are: single bytes, then all of two and three plain characters.
+// The shortest possible tokens: single bytes, then all pairs and triples of plain characters.
 struct Vocabulary {
   std::string tokens;               // members of a JSON object
   std::vector<std::string> merges;  // "ab c"
@@ -139,7 +139,7 @@ struct Vocabulary {
     std::string plain;
     for (char c = '!'; c <= '~'; ++c)
       if (c != '"' && c != '\\') plain.push_back(c);
-    plain.resize(72);  // the tables have just grown when all of these are in them
+    plain.resize(72);  // with all of these, the tables have just grown
     for (const char a : plain) {
       for (const char b : plain) {
         add({a, b});
@@ -182,7 +182,7 @@ TEST_F(TextBounds, TheShortestTokensAndMerges) {
                                  vocabulary.size);
                      }),
             kTokenizerMultiple);
-  // Without merges, which take less than tokens do.
+  // There are no merges here, which take less memory than tokens.
   const std::string none = put("merges.txt", "");
   EXPECT_LT(multiple("tokens_alone", vocab.size(), 8 * kMiB,
                      [&] { text::BPETokenizer::from_files(first, none); }),

@@ -136,7 +136,7 @@ class HostileTokenizer : public testing::Test {
     std::ifstream file(kFolder / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  // The part of the message behind the path.
+  // Returns the part of the message after the path.
   static std::string message(const std::function<void()>& fn) {
     try {
       fn();

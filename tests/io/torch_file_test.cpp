@@ -1,5 +1,5 @@
-// Files of torch.save: PyTorch's values exactly (tests/golden/make_torch_files.py), what is refused
-// and how, and files made to do harm.
+// Files of torch.save: PyTorch's exact values (tests/golden/make_torch_files.py), refused files and
+// their messages, and malicious files.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void expect_equal(const Tensor& loaded, const Tensor& wanted, const std::string&
   EXPECT_TRUE(std::ranges::equal(a, b)) << name << ": " << here << " is not " << wanted;
 }
 
-// By file, what PyTorch says is in it.
+// The content that PyTorch reports, by file.
 std::map<std::string, StateDict> expected() {
   std::map<std::string, StateDict> files;
   for (const auto& [name, tensor] : load((kFolder / "expected.safetensors").string())) {
@@ -95,7 +95,7 @@ TEST_F(TorchFiles, LoadIntoModules) {
   Net net;
   net.load_state_dict(load(golden_file("state_dict")));
   expect_equal(net.conv.weight, load(golden_file("state_dict")).at("conv.weight"), "conv.weight");
-  // The same out of a training checkpoint.
+  // A training checkpoint has the same weights.
   Net again;
   again.load_state_dict(StateDictMapper()
                             .select(NamePattern::regex("^model\\."))
@@ -127,14 +127,13 @@ TEST_F(TorchFiles, TensorsLieInTheMappedFileWhereThatIsAskedFor) {
     EXPECT_FALSE(is_mapped(state.at("part").span<float>().data()));
   }
   EXPECT_TRUE(is_mapped(row.span<float>().data()));
-  row += 1;  // memory of its own
+  row += 1;  // gets memory of its own
   EXPECT_EQ(row.to_vector<float>()[0], 21);
   EXPECT_FALSE(is_mapped(nullptr));
   EXPECT_EQ(load(path("views.pt")).at("row").to_vector<float>()[0], 20);
 }
 
-// PyTorch stores its entries with their CRCs, unless it was told to leave those out: then they are
-// 0.
+// PyTorch stores the CRCs of its entries, unless an option leaves them out; then they are 0.
 TEST_F(TorchFiles, AFlippedBitIsFound) {
   const std::string bytes = platform::read_file(golden_file("state_dict"));
   int flips = 0;
@@ -146,7 +145,7 @@ TEST_F(TorchFiles, AFlippedBitIsFound) {
     const std::string problem = problem_of([&] { load(put("flipped.pt", flipped)); });
     EXPECT_EQ(problem, path("flipped.pt") + ": entry \"" + entry.name +
                            "\": its CRC does not match its content");
-    for (std::size_t i = 0; i + 46 < flipped.size(); ++i)  // the directory's entries
+    for (std::size_t i = 0; i + 46 < flipped.size(); ++i)  // the entries of the directory
       if (flipped.compare(i, 4, "PK\1\2") == 0) flipped.replace(i + 16, 4, 4, '\0');
     EXPECT_EQ(load(put("without.pt", flipped)).size(), load(golden_file("state_dict")).size());
     ++flips;
@@ -172,7 +171,7 @@ TEST_F(TorchFiles, AFolderMayHavePyTorchsFile) {
   expect_file(folder_.string(), both, Device::cpu());
 }
 
-// What load() says of a file, without the path.
+// Returns the message of load() for a file, without the path.
 std::string problem_in(const std::string& path) {
   const std::string message = problem_of([&] { load(path); });
   return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : message;
@@ -209,7 +208,7 @@ TEST_F(TorchFiles, WhatIsNotReadIsNamed) {
             "archives");
 }
 
-// One tensor that cannot be read does not keep the others from being read.
+// A tensor that cannot be read does not prevent the others from being read.
 TEST_F(TorchFiles, OtherDtypesAreWidenedOrLeftOut) {
   for (const std::string dtype : {"int8", "int16", "uint16", "float8_e4m3fn"}) {
     const Tensor x = load(golden_file("dtype_" + dtype)).at("x");
@@ -259,7 +258,7 @@ TEST_F(TorchFiles, FormatsFromBefore16AreRead) {
     EXPECT_EQ(state.at("history.0").item(), 0.5);
     EXPECT_EQ(state.at("history.1").item(), 7);
     EXPECT_EQ(state.at("p").to_vector<float>(), (std::vector<float>{1, 1}));
-    EXPECT_EQ(state.unreadable().size(), 1u);  // z, of complex64
+    EXPECT_EQ(state.unreadable().size(), 1u);  // z, which is complex64
   }
 }
 
@@ -274,7 +273,7 @@ TEST_F(TorchFiles, LoadedTensorsAreTheirOwn) {
   }
 }
 
-// ---- Pickles by hand.
+// ---- Handwritten pickles.
 
 std::string number(std::uint64_t value, int bytes) {
   std::string text;
@@ -332,12 +331,12 @@ class HostileTorchFiles : public TemporaryFolder {
     file.commit();
     return path("made.pt");
   }
-  // A file of this pickle, with four floats as storage 0.
+  // Writes a file with this pickle and four floats as storage 0.
   std::string made(const std::string& data_pkl) const {
     return archive({{"m/data.pkl", data_pkl}, {"m/data/0", floats_}});
   }
   std::string problem(const std::string& data_pkl) const { return problem_in(made(data_pkl)); }
-  // Of a tensor x.
+  // Returns the problem of a tensor x.
   std::string problem_of_x(const std::string& tensor) const {
     const std::string message = problem(of_x(tensor)), start = "tensor \"x\": ";
     return message.starts_with(start) ? message.substr(start.size()) : message;
@@ -383,7 +382,7 @@ TEST_F(HostileTorchFiles, TensorsStayWithinTheirStorage) {
   EXPECT_EQ(of(0, {kHuge, 4}, {0, 0}),
             "shape: the number of elements of [4611686018427387904, 4] exceeds 2^63 - 1");
   EXPECT_EQ(of(0, {kHuge}, {0}), "a tensor [4611686018427387904] is too large");
-  // No element: nothing is read.
+  // Without elements nothing is read.
   EXPECT_EQ(of(kHuge, {0, kHuge}, {kHuge, kHuge}), "(accepted)");
   EXPECT_EQ(of(0, {0, kHuge, 5}, {5, 5, 1}), "(accepted)");
 }
@@ -415,7 +414,7 @@ TEST_F(HostileTorchFiles, ArchivesAreCheckedFirst) {
             "two folders of the archive have a data.pkl");
   EXPECT_TRUE(problem_in(archive({{"data.pkl", good}})).starts_with("a zip archive without"));
   EXPECT_EQ(problem_in(archive({{"m/data.pkl", good}, {"m/data/0", floats_}}, true)), "(accepted)");
-  // A thousand bytes for each of the file's.
+  // The file unpacks to a thousand times its size.
   const std::string zeros(std::size_t{128} << 20, '\0');
   const std::string large = of_x(tensor_of(storage(32 << 20), 0, integers({1}), integers({1})));
   const std::string packed = archive({{"m/data.pkl", large}, {"m/data/0", zeros}}, true);
@@ -492,12 +491,12 @@ TEST_F(HostileTorchFiles, ObjectsWithinEachOtherEnd) {
             refusal);
   EXPECT_EQ(problem(pickle(std::string(100'000, ']') + std::string(99'999, 'a'))), refusal);
   EXPECT_EQ(problem(pickle(std::string(60, ']') + std::string(59, 'a'))), "(accepted)");
-  // 2^60 ways to the innermost of 60 lists.
+  // There are 2^60 paths to the innermost of 60 lists.
   std::string laughs = "]q" + std::string(1, '\0');
   for (char i = 0; i < 60; ++i)
     laughs += std::string("](h") + i + "h" + i + "eq" + static_cast<char>(i + 1);
   EXPECT_EQ(problem(pickle(laughs)), "objects occur in too many places");
-  // A name of a megabyte, ten thousand times.
+  // A name of a megabyte is used ten thousand times.
   std::string named = "]" + text(std::string(1 << 20, 'n')) + "q" + std::string(1, '\0') + "0";
   named += tensor_of(storage(4), 0, integers({4}), integers({1})) + "q\1" + "0";
   for (int i = 0; i < 10'000; ++i) named += std::string("}h") + '\0' + "h\1sa";
@@ -511,13 +510,13 @@ TEST_F(HostileTorchFiles, MemoryIsBoundedByTheFile) {
     return usage.ru_maxrss;
   };
   const long before = most_kb();
-  // 2^40 elements that are one; a small number of them may be.
+  // 2^40 elements that are the same one; a small number of these is allowed.
   const auto expanded = [&](std::int64_t n) {
     return made(of_x(tensor_of(storage(4), 1, integers({n, 1, n}), integers({0, 1, 0}))));
   };
   EXPECT_EQ(problem_in(expanded(1 << 20)), "its tensors, copied, " + kTooMuch);
   EXPECT_EQ(load(expanded(1 << 10)).at("x").sum().item(), 2 << 20);
-  // 10,000 transposed copies of a megabyte, and a tensor whose elements overlap.
+  // 10,000 transposed copies of a megabyte, and a tensor with overlapping elements.
   const std::string megabyte(std::size_t{1} << 20, '\1');
   std::string many =
       "](" + tensor_of(storage(1 << 18), 0, integers({512, 256}), integers({1, 1024}));
@@ -525,7 +524,7 @@ TEST_F(HostileTorchFiles, MemoryIsBoundedByTheFile) {
   for (int i = 0; i < 10'000; ++i) many += "h" + std::string(1, '\0');
   EXPECT_EQ(problem_in(archive({{"m/data.pkl", pickle(many + "e")}, {"m/data/0", megabyte}})),
             "its tensors, copied, " + kTooMuch);
-  // A small one 200,000 times: each takes more than the two bytes that name it.
+  // A small tensor 200,000 times, each taking more memory than the two bytes that refer to it.
   std::string again =
       "](" + tensor_of(storage(16, "0", "ByteStorage"), 0, integers({4}), integers({1}));
   again += "q" + std::string(1, '\0');

@@ -168,7 +168,7 @@ TEST_F(KernelCacheTest, AFolderInTheEntrysPlaceIsAbsent) {
   kernel::CacheFolder cache(folder_);
   EXPECT_FALSE(cache.load("key", binary_));
   EXPECT_FALSE(cache.load("full", binary_));
-  cache.store("key", "binary");  // an empty folder was deleted
+  cache.store("key", "binary");  // the empty folder was removed
   EXPECT_TRUE(cache.load("key", binary_));
   EXPECT_EQ(warnings_, 0);
 }
@@ -184,8 +184,8 @@ TEST_F(KernelCacheTest, APipeInTheEntrysPlaceIsNotWaitedFor) {
   EXPECT_TRUE(cache.load("key", binary_));
 }
 
-// Root writes through permissions, so a file in the folder's place stands for one that cannot be
-// made.
+// Root can write despite permissions, so a file in the folder's place stands for a folder that
+// cannot be created.
 TEST_F(KernelCacheTest, FolderThatCannotBeMadeWarnsOnce) {
   write(folder_, "a file");
   kernel::CacheFolder cache(folder_ / "below");

@@ -1,5 +1,5 @@
-// Every sample, emitted as CUDA C++, compiled by NVRTC and run through the driver, gives what the
-// reference does. No backend in between; skipped where there is no GPU.
+// Every sample, emitted as CUDA C++, compiled by NVRTC and run through the driver without a
+// backend, gives the results of the reference. The test is skipped without a GPU.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace volta::testing {
 namespace {
 
-// The few driver calls a launch needs, opened at run time.
+// The few driver calls that a launch needs, opened at run time.
 class Driver {
  public:
   using Pointer = unsigned long long;
@@ -237,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(Samples, KernelCudaAlternatives,
                          ::testing::ValuesIn(alternative_subjects()),
                          [](const auto& info) { return info.param.name; });
 
-// Copies of all sizes around a word and a block, from and to any address.
+// Copies of all sizes around a word and a block, between any addresses.
 TEST(KernelCudaOwn, SlotCopies) {
   static const Driver driver;
   static const Nvrtc nvrtc;

@@ -1,7 +1,7 @@
-// The kernels a run hands to devices' compilers, compiled or found in the cache on disk: their
-// number is printed at the end, and where VOLTA_TEST_KERNELS names a file, a line for each is
-// written there: backend, hash of the source, the test that asked first. kernel_budget.sh adds up
-// several runs.
+// Lists the kernels that a run passes to the devices' compilers, whether compiled or found in the
+// disk cache. Their number is printed at the end. If VOLTA_TEST_KERNELS names a file, it gets a
+// line for each kernel: backend, hash of the source, and the first test that needed it.
+// kernel_budget.sh combines several runs.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class KernelList : public ::testing::EmptyTestEventListener {
     if (!file.flush()) std::fprintf(stderr, "cannot write %s\n", path);
   }
 
-  // Also after a test that used the observer itself.
+  // Works also after a test that used the observer itself.
   void observe() {
     kernel::set_kernel_observer([this](const std::string& backend, const std::string& source) {
       tests_.emplace(std::pair(backend, kernel::hash_bytes(source)), test_);
@@ -55,7 +55,7 @@ class KernelList : public ::testing::EmptyTestEventListener {
   std::map<std::pair<std::string, std::uint64_t>, std::string> tests_;
 };
 
-// GoogleTest owns it.
+// GoogleTest owns this object.
 KernelList* const kernel_list = [] {
   auto* listener = new KernelList;
   ::testing::UnitTest::GetInstance()->listeners().Append(listener);
@@ -71,7 +71,7 @@ TEST(Kernels, AnObserverSeesWhatCompilersGet) {
     sources.push_back(source);
   });
   (a * 3.25 - 0.125 * a).eval();
-  (b * 4.5 - 7.25 * b).eval();  // known by now
+  (b * 4.5 - 7.25 * b).eval();  // already known
   kernel_list->observe();
   // The CPU has no compiler.
   ASSERT_EQ(sources.size(), test_device().is_cpu() ? 0u : 1u);

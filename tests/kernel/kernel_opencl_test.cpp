@@ -1,5 +1,5 @@
-// Every sample, emitted as OpenCL C, compiled and run on the first OpenCL device, gives what the
-// reference does.
+// Every sample, emitted as OpenCL C, compiled and run on the first OpenCL device, gives the results
+// of the reference.
 #include <gtest/gtest.h>
 
 #include "backend/opencl/opencl_runner.h"

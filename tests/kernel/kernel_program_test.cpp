@@ -1,4 +1,4 @@
-// Kernel programs: canonical text, analysis, and one refusal per invariant.
+// Kernel programs: canonical text, analysis, and one error per invariant.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ TEST(KernelText, EverySampleHasATextOfItsOwn) {
   std::vector<std::string> texts;
   for (const Sample& sample : samples()) {
     const std::string text = kernel::to_text(sample.program);
-    // Those with NaNs or bad indices among their data repeat a program.
+    // Samples with NaNs or bad indices in their data repeat another program.
     if (sample.with_nans || sample.bad_index) continue;
     for (const std::string& other : texts) EXPECT_NE(text, other) << sample.name;
     texts.push_back(text);
@@ -70,7 +70,7 @@ TEST(KernelText, LiteralAndParameterDiffer) {
 
 TEST(KernelText, IgnoresWhatTheKindDoesNotUse) {
   Program a = column_sum_sample().program, b = a;
-  b.instrs[1].constant = 7;  // a Reduce has no constant
+  b.instrs[1].constant = 7;  // a Reduce has no constant, so this is ignored
   EXPECT_EQ(kernel::to_text(a), kernel::to_text(b));
 }
 
@@ -101,7 +101,7 @@ TEST(KernelAnalysis, PhasesOfLayerNorm) {
     }
   }
   EXPECT_EQ(reduce_phases, (std::vector<int>{0, 1}));
-  // x is needed for the mean, and for the centred values of phase 1, which are needed in phase 2.
+  // x is needed for the mean and for the centred values of phase 1, which are needed in phase 2.
   EXPECT_EQ(analysis.instrs[2].last_use, 1);
 }
 
@@ -109,8 +109,7 @@ TEST(KernelAnalysis, FindsBounded) {
   EXPECT_TRUE(kernel::analyze(gather_sample(DType::i64, false).program).has_bounded);
 }
 
-// --- refusals
-// -------------------------------------------------------------------------------------------
+// ---- Errors.
 
 int find(const Program& program, kernel::InstrKind kind, int skip = 0) {
   for (std::size_t n = 0; n < program.instrs.size(); ++n) {
@@ -295,7 +294,8 @@ TEST(KernelValidate, OnceDoesNotUpdateWhatOthersRead) {
 }
 
 TEST(KernelValidate, NoLoadIsEvaluatedAgainAfterItsSlotIsUpdated) {
-  // phase 0: sum x; phase 1: x = 2x, and a second Reduce of x - mean; phase 2 needs x again
+  // Phase 0 computes sum x; phase 1 stores x = 2x and has a second Reduce of x - mean; phase 2
+  // needs x again.
   Build b;
   const auto rows = b.param(), length = b.param();
   const int i = b.axis(rows), r = b.red(length);
@@ -399,7 +399,7 @@ TEST(KernelValidate, ScheduleNumbers) {
   EXPECT_NE(kernel::to_text(softmax).find("vec 4 peeled"), std::string::npos);
   softmax.schedule.lanes = 4;
   expect_refused(softmax, "too few for both ends");
-  row.schedule = row_schedule(32);  // runs across its rows
+  row.schedule = row_schedule(32);  // it varies along the rows
   row.schedule.vec = 4;
   row.schedule.peeled = true;
   expect_refused(row, "no access says where");

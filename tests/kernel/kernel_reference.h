@@ -1,7 +1,7 @@
-// A slow interpreter of kernel programs on host memory, obviously correct: the yardstick for every
-// backend. Floats are computed in double and rounded only where a value is loaded, cast or stored;
-// integers in int64, wrapped to their dtype. Each Par point is evaluated instruction by instruction
-// over all of its Red points.
+// A slow interpreter of kernel programs on host memory that is easy to verify, the reference for
+// every backend. Floats are computed in double and rounded only where a value is loaded, cast or
+// stored; integers are computed in int64 and wrapped to their dtype. Each Par point is evaluated
+// instruction by instruction over all of its Red points.
 #pragma once
 
 #include <bit>
@@ -52,7 +52,7 @@ inline std::uint16_t double_to_bfloat(double value) {
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// A value of some dtype: `f` if that is a float, `i` otherwise.
+// A value of a dtype: `f` for floats, `i` otherwise.
 struct Value {
   double f = 0;
   std::int64_t i = 0;
@@ -322,7 +322,7 @@ inline Value highest_value(DType dtype) {
   }
 }
 
-// Whether `challenger` replaces `best` in a max (or min); NaN beats everything, the first one
+// Whether `challenger` replaces `best` in a max (or min). NaN beats everything, and the first one
 // stays.
 inline bool beats(Value challenger, Value best, DType dtype, bool max) {
   if (!is_floating(dtype)) return max ? challenger.i > best.i : challenger.i < best.i;
@@ -406,7 +406,7 @@ class ReferenceRun {
     return uses_red(instr.index);
   }
 
-  // What a bound leaves of the row.
+  // The part of the row within its bound.
   std::int64_t row_points() const {
     const int bound = program_.axes.empty() ? -1 : program_.axes.back().bound;
     return bound < 0 ? red_points_ : std::min(red_points_, operand(bound, 0).i);
@@ -423,7 +423,7 @@ class ReferenceRun {
     }
   }
 
-  // Digits of the iteration point: par_ over the Par axes, r over the Red axes.
+  // The iteration point: par_ over the Par axes, r over the Red axes.
   void set_point(std::int64_t r) {
     point_.assign(program_.axes.size(), 0);
     std::int64_t par = par_;
@@ -522,7 +522,7 @@ class ReferenceRun {
       }
       case kernel::InstrKind::Reduce:
       case kernel::InstrKind::Scan:
-        break;  // run() goes over whole rows
+        break;  // run() processes whole rows
     }
     throw std::logic_error("reference: unknown instruction");
   }
@@ -539,7 +539,7 @@ class ReferenceRun {
   std::vector<std::vector<Value>> values_;
 };
 
-// Runs one binding of `program`. `error` may be null where the program has no Bounded.
+// Runs one binding of `program`. `error` may be null if the program has no Bounded.
 inline void run_reference(const kernel::Program& program, const std::vector<std::int64_t>& ints,
                           const std::vector<void*>& buffers, const std::uint64_t* args,
                           kernel::ErrorRecord* error) {

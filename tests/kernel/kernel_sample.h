@@ -1,5 +1,5 @@
-// A kernel program with bindings, as the tests of the emitter and of every backend use it, and the
-// builder that such programs are written with.
+// A kernel program with bindings, for the tests of the emitter and of every backend, and the
+// builder of such programs.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ namespace volta::testing {
 // One use of a sample's program.
 struct SampleBinding {
   std::vector<std::int64_t> ints;
-  std::vector<std::int64_t> elements;  // per slot
+  std::vector<std::int64_t> elements;  // for each slot
   std::vector<std::uint64_t> args;
 };
 
@@ -23,10 +23,10 @@ struct Sample {
   std::string name;
   kernel::Program program;
   std::vector<SampleBinding> bindings =
-      {};                         // horizontal: the segments of one launch; else separate runs
+      {};  // for horizontal programs, the segments of one launch; otherwise separate runs
   std::int64_t index_high = 100;  // integer slots are filled with values below this
-  bool with_nans = false;         // some floats of read slots are NaN
-  bool bad_index = false;         // a Bounded meets a value out of range
+  bool with_nans = false;         // some floats in read slots are NaN
+  bool bad_index = false;         // a Bounded gets a value out of range
   double tolerance = 2e-5;        // relative to max(1, |expected|)
 };
 

@@ -1,4 +1,4 @@
-// All hand-built kernel programs with their data. `samples()` lists them; `make_buffers` fills the
+// All handwritten kernel programs with their data. `samples()` lists them; `make_buffers` fills the
 // slots of a binding; `compare` checks against the reference.
 #pragma once
 
@@ -79,8 +79,8 @@ inline std::vector<Sample> samples() {
 using Bytes = std::vector<std::byte>;
 
 // Deterministic contents for the slots of a binding: floats in [-2, 2), integers in [0,
-// index_high), 0 or 1. Memory is a little larger than asked, so that empty slots have an address;
-// what lies there is NaN to all floats, and nobody's to change.
+// index_high), 0 or 1. The memory is a little larger than needed, so that empty slots have an
+// address. The rest of it is NaN for floats and must not change.
 inline std::vector<Bytes> make_buffers(const Sample& sample, const SampleBinding& binding) {
   std::vector<Bytes> buffers;
   for (std::size_t n = 0; n < sample.program.slots.size(); ++n) {
@@ -112,7 +112,8 @@ inline std::vector<void*> pointers(std::vector<Bytes>& buffers) {
   return all;
 }
 
-// The first difference between two elements of a binding's slots, in words; empty if none.
+// Describes the first difference between the elements of two bindings' slots; empty if there is
+// none.
 inline std::string compare(const Sample& sample, const SampleBinding& binding,
                            const std::vector<Bytes>& expected, const std::vector<Bytes>& actual) {
   for (std::size_t n = 0; n < sample.program.slots.size(); ++n) {

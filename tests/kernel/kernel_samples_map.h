@@ -9,7 +9,7 @@
 
 namespace volta::testing {
 
-// y = tanh(x * scale + bias[column]), positive = y > 0
+// y = tanh(x * scale + bias[column]), positive = y > 0.
 inline Sample elementwise_sample(int vec) {
   Build b;
   const auto rows = b.param(), columns = b.param();
@@ -31,7 +31,7 @@ inline Sample elementwise_sample(int vec) {
                        {{5, 0}, {0, 0, 0, 0}, {float_arg(1)}}}};
 }
 
-// A contiguous f16 and bf16 chain: half = f16(exp(bf16 x)), brain = bf16(x * third)
+// A contiguous chain in f16 and bf16: half = f16(exp(bf16 x)), brain = bf16(x * third).
 inline Sample storage_types_sample(int vec) {
   Build b;
   const int i = b.axis(b.param());
@@ -49,7 +49,7 @@ inline Sample storage_types_sample(int vec) {
           .tolerance = 9e-3};
 }
 
-// Every scalar op of every compute dtype, each into its own output.
+// Every scalar operation for every compute dtype, each with its own output.
 inline Sample all_ops_sample(DType dtype) {
   Build b;
   const int i = b.axis(b.param());
@@ -87,7 +87,7 @@ inline Sample casts_sample(DType from) {
   const int a = b.load(b.slot(from), here);
   for (int n = 0; n < kDTypeCount; ++n) {
     const DType to = static_cast<DType>(n);
-    // A negative float has no u8; the difference between targets is no business of Volta's.
+    // A negative float has no u8 value, and targets may differ.
     if (is_floating(from) && to == DType::u8) continue;
     b.store(b.slot(to), here, b.cast(a, to));
   }
@@ -112,7 +112,7 @@ inline Sample gather_sample(DType index_dtype, bool bad) {
           .bad_index = bad};
 }
 
-// y = where(uniform < keep, x / keep, 0), with the raw words and f64 uniforms stored as well
+// y = where(uniform < keep, x / keep, 0); the raw words and f64 uniforms are stored as well.
 inline Sample dropout_sample(int vec = 1) {
   Build b;
   const int i = b.axis(b.param());
@@ -133,7 +133,7 @@ inline Sample dropout_sample(int vec = 1) {
                          float_arg(0.8)}}}};
 }
 
-// y[i, j] = x[i - top, j - left] inside, fill outside; the stored part skips the last column
+// y[i, j] = x[i - top, j - left] inside, fill outside; the stored part omits the last column.
 inline Sample pad_sample() {
   Build b;
   const auto height = b.param(), width = b.param(), inner_height = b.param(),
@@ -153,7 +153,7 @@ inline Sample pad_sample() {
           .bindings = {{{9, 11, 5, 6, -2, -3, -2 * 6 - 3, 10}, {30, 99}, {}}}};
 }
 
-// Adam's update of p, m, v in place; the step count is advanced once, into a slot of its own
+// Adam's update of p, m, v in place; the step count is advanced once, in a slot of its own.
 inline Sample adam_sample(int vec, bool horizontal) {
   Build b;
   const int i = b.axis(b.param());
@@ -188,7 +188,7 @@ inline Sample adam_sample(int vec, bool horizontal) {
   return sample;
 }
 
-// No axes: one point. Constants that need care when printed.
+// A program without axes, which has one point, and constants that are difficult to print.
 inline Sample scalar_sample() {
   Build b;
   const int x = b.slot(DType::f32), y = b.slot(DType::f32);
@@ -215,7 +215,7 @@ inline Sample scalar_sample() {
   return sample;
 }
 
-// out[i, j, k] = i32 and i64 index values of a transposed, reversed order, plus an i64 argument
+// out[i, j, k] = i32 and i64 index values in a transposed, reversed order, plus an i64 argument.
 inline Sample index_sample() {
   Build b;
   const auto p = b.param(), q = b.param(), r = b.param(), area = b.param(), last = b.param();

@@ -8,7 +8,7 @@
 
 namespace volta::testing {
 
-// y = exp(x - max) / sum over the last axis of [rows, length]
+// y = exp(x - max) / sum over the last axis of [rows, length].
 inline Sample softmax_sample(int lanes, int items, bool bf16 = false) {
   Build b;
   const auto rows = b.param(), length = b.param();
@@ -79,8 +79,8 @@ inline Sample reductions_sample(DType dtype, int lanes, bool with_nans = false, 
           .tolerance = dtype == DType::f32 ? 1e-4 : 1e-11};
 }
 
-// y[p] = sum over three Red axes, one of them of literal extent 1; the position of the maximum;
-// the first sum and the first element
+// y[p] = sum over three Red axes, one of them with the literal extent 1; the position of the
+// maximum; the first sum and the first element.
 inline Sample three_reds_sample(int lanes) {
   Build b;
   const auto p = b.param(), q = b.param(), r = b.param(), s = b.param();
@@ -104,7 +104,7 @@ inline Sample three_reds_sample(int lanes) {
           .bindings = {binding(4, 5, 7, 11), binding(3, 9, 2, 40), binding(2, 3, 0, 4)}};
 }
 
-// y = (x - mean) * rsqrt(var + eps) * weight + bias; mean and rstd are kept for the gradient
+// y = (x - mean) * rsqrt(var + eps) * weight + bias; mean and rstd are stored for the gradient.
 inline Sample layer_norm_sample(int lanes, int items) {
   Build b;
   const auto rows = b.param(), length = b.param();
@@ -133,8 +133,8 @@ inline Sample layer_norm_sample(int lanes, int items) {
           .tolerance = 1e-4};
 }
 
-// Cross-entropy's heart: out[i] = log(sum exp(x - max)) - (x[label] - max), a gather at a Par
-// point.
+// The core of cross-entropy: out[i] = log(sum exp(x - max)) - (x[label] - max), with a gather at a
+// Par point.
 inline Sample cross_entropy_sample(int lanes, int items) {
   Build b;
   const auto rows = b.param(), length = b.param(), site = b.param();
@@ -152,7 +152,7 @@ inline Sample cross_entropy_sample(int lanes, int items) {
           .bindings = {{{21, 100, 3}, {2100, 21, 21}, {}}}};
 }
 
-// out[i] = sum of squares of row i, the row scaled in place in a later phase
+// out[i] = sum of squares of row i; the row is scaled in place in a later phase.
 inline Sample normalize_rows_in_place_sample(int lanes, int items, bool horizontal) {
   Build b;
   const auto rows = b.param(), length = b.param();
@@ -173,8 +173,8 @@ inline Sample normalize_rows_in_place_sample(int lanes, int items, bool horizont
           .tolerance = 1e-4};
 }
 
-// A running mean updated in place at Par points: s[i] = 0.9 s[i] + 0.1 * max(row); the total is
-// seen by lane 0
+// A running mean updated in place at Par points: s[i] = 0.9 s[i] + 0.1 * max(row). Lane 0 sees the
+// total.
 inline Sample running_state_sample(int lanes) {
   Build b;
   const auto rows = b.param(), length = b.param();
@@ -194,7 +194,7 @@ inline Sample running_state_sample(int lanes) {
           .bindings = {{{33, 50}, {1650, 33, 33}, {}}}};
 }
 
-// Running sums of rows that start from a number per row, their largest, and the sum up to it.
+// Running sums of rows that start from a number per row, their maximum, and the sum up to it.
 inline Sample scan_sample(DType dtype, int lanes, bool reverse) {
   Build b;
   const auto rows = b.param(), length = b.param();
@@ -206,7 +206,8 @@ inline Sample scan_sample(DType dtype, int lanes, bool reverse) {
   const int from = b.load(start, row);
   const int sum = b.scan(b.op(Op::add, value, value), reverse, from);
   b.store(sums, here, b.op(Op::add, b.scan(value, reverse), sum));
-  // A row that is walked back has its sums only: reductions count positions from the front.
+  // Rows that are scanned backwards have sums only, because reductions count positions from the
+  // front.
   b.store(tops, row, reverse ? from : b.reduce(kernel::ReduceOp::Max, sum));
   return {.name = std::string(reverse ? "scan_back_" : "scan_") + std::string(name_of(dtype)) +
                   row_suffix(lanes, 0),
@@ -219,8 +220,8 @@ inline Sample scan_sample(DType dtype, int lanes, bool reverse) {
           .tolerance = 2e-4};
 }
 
-// y[i, r] = table[sum of x[i] up to r, less 1], z[i] = table[sum of x[i], less 1]: threads without
-// an element, which have sums of 0, must not record a wrong index.
+// y[i, r] = table[sum of x[i] up to r, minus 1], z[i] = table[sum of x[i], minus 1]. Threads
+// without an element, whose sums are 0, must not report a wrong index.
 inline Sample checked_sums_sample(int lanes, bool reverse) {
   Build b;
   const auto rows = b.param(), length = b.param(), height = b.param(), site = b.param();
@@ -247,7 +248,7 @@ inline Sample checked_sums_sample(int lanes, bool reverse) {
           .index_high = 2};
 }
 
-// Result (i, c) sums the first n(i) elements of column c; n(i): how many keys are below i.
+// Result (i, c) sums the first n(i) elements of column c, where n(i) is the number of keys below i.
 inline Sample segments_sample(DType dtype) {
   Build b;
   const auto rows = b.param(), columns = b.param(), length = b.param(), count = b.param();
@@ -267,7 +268,7 @@ inline Sample segments_sample(DType dtype) {
           .bindings = {{{9, 70, 5, 5, 1}, {5, 350, 630, 630}, {}},
                        {{40, 3, 20, 10, 2}, {20, 60, 120, 120}, {}},
                        {{4, 5, 0, 0, 1}, {0, 0, 20, 20}, {}}},
-          .index_high = 1};  // all keys 0: nothing for row 0, everything for the others
+          .index_high = 1};  // all keys are 0: row 0 gets nothing, the others everything
 }
 
 }  // namespace volta::testing

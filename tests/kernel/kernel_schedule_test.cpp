@@ -1,6 +1,6 @@
-// One program, every legal schedule, the same results: vectors, tiles, lanes and items at sizes
-// around their boundaries, against the reference on the first OpenCL device; all of it compiles for
-// CUDA, and vectors are vectors in PTX.
+// One program gives the same results under every legal schedule: vectors, tiles, lanes and items at
+// sizes around their boundaries, against the reference on the first OpenCL device. All schedules
+// compile for CUDA, and vectors are vectors in PTX.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 using kernel::ReduceOp;
 using kernel::Schedule;
 
-// A program to be forced through schedules: its binding for two sizes.
+// A program that is run under forced schedules, with its binding for two sizes.
 struct Subject {
   Sample sample;
   std::function<SampleBinding(std::int64_t, std::int64_t)> bind;
@@ -59,7 +59,7 @@ Subject gathered_rows() {
           }};
 }
 
-// y = x shifted by one element, added to itself in place: unaligned and aligned accesses
+// y = x shifted by one element, added to itself in place: unaligned and aligned accesses.
 Subject shifted() {
   Build b;
   const int i = b.axis(b.param());
@@ -75,7 +75,7 @@ Subject shifted() {
 }
 
 // z[g, i, j] = f32 x[g, j, i] * scale + bf16 w[g, j, i] + f32 p[g, i, j] + q[i], with the border of
-// a padded r[g, j - 1, i] and a bool: three staged operands, others along the stores.
+// a padded r[g, j - 1, i] and a bool: three staged operands, and others along the stores.
 Subject turned() {
   Build b;
   const auto rows = b.param(), columns = b.param(), area = b.param();
@@ -106,7 +106,7 @@ Subject turned() {
           }};
 }
 
-// y[i, j] = x[j, i] of doubles
+// y[i, j] = x[j, i] for doubles.
 Subject turned_doubles() {
   Build b;
   const auto rows = b.param(), columns = b.param();
@@ -145,8 +145,8 @@ Subject normalize_in_place() {
           }};
 }
 
-// The sum and the place of the maximum of each row of [rows, length] cut out of something longer
-// that is padded to `length`: the mask of a split reduction; a dropped half by Philox.
+// The sum and the position of the maximum of each row of [rows, length], cut from a longer row and
+// padded to `length` (the mask of a split reduction), with half of the elements dropped by Philox.
 Subject masked_row() {
   Build b;
   const auto rows = b.param(), length = b.param(), high = b.param();
@@ -167,7 +167,7 @@ Subject masked_row() {
           }};
 }
 
-// x[i, q, s] over (q, s) with a stride between the rows of s
+// x[i, q, s] reduced over (q, s), with a stride between the rows of s.
 Subject two_reds() {
   Build b;
   const auto rows = b.param(), length = b.param(), stride = b.param(), area = b.param();
@@ -189,9 +189,9 @@ Subject two_reds() {
           }};
 }
 
-// Rows of halves cut out of a longer matrix, shared by two heads, next to rows of floats that start
-// in the same way: y[h, i, r] = relu(x[h, i, r] - max) + bias[r] + shared[i, r], which only some of
-// the rows add, and where the maximum was; the first y once more.
+// Rows of halves cut from a longer matrix and shared by two heads, beside rows of floats with the
+// same alignment: y[h, i, r] = relu(x[h, i, r] - max) + bias[r] + shared[i, r], which only some of
+// the rows add, and the position of the maximum; the first y is stored a second time.
 Subject cut_rows() {
   Build b;
   const auto rows = b.param(), length = b.param(), stride = b.param(), area = b.param();
@@ -222,8 +222,8 @@ Subject cut_rows() {
           }};
 }
 
-// Batch norm by hand over rows of x[length, rows]: statistics, the normalised x, a running mean in
-// place, the place of the maximum, and a sum that no column has to itself.
+// Batch norm written out over rows of x[length, rows]: statistics, the normalised x, a running mean
+// in place, the position of the maximum, and a sum that several columns share.
 Subject columns() {
   Build b;
   const auto width = b.param(), height = b.param();
@@ -411,7 +411,7 @@ int count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// What is loaded by 16 bytes through the read-only path, and stored by 16 bytes.
+// Loads of 16 bytes use the read-only path, and stores have 16 bytes.
 TEST(KernelPtx, VectorsAreVectors) {
   const Nvrtc nvrtc;
   if (!nvrtc.present()) GTEST_SKIP() << "libnvrtc is not installed";
@@ -437,7 +437,7 @@ TEST(KernelPtx, VectorsAreVectors) {
   row.vec = 4;
   const std::string rows = ptx(softmax(false), row);
   EXPECT_EQ(count(rows, fetch), 4) << rows;
-  EXPECT_EQ(count(rows, store), 4);  // of whole rows, and of others
+  EXPECT_EQ(count(rows, store), 4);  // for whole rows, and for others
   row.items = 0;
   EXPECT_GE(count(ptx(softmax(false), row), fetch), 3 * 4);
   row.items = 20;
@@ -451,7 +451,7 @@ TEST(KernelPtx, VectorsAreVectors) {
   EXPECT_GE(count(ptx(columns(), column), fetch), 3 * 4);
 }
 
-// The longest rows that registers hold leave none of them to memory.
+// The longest rows that are kept in registers do not spill.
 TEST(KernelPtx, LongRowsFitTheRegisters) {
   const Nvrtc nvrtc;
   if (!nvrtc.present()) GTEST_SKIP() << "libnvrtc is not installed";

@@ -1,5 +1,5 @@
-// What calling a module tells: which layer an error comes from, whose place it names, of which
-// class modules are, and which were forgotten.
+// Information about the calls of modules: the layer that an error comes from, the source location
+// that is reported, the classes of modules, and forgotten modules.
 #include <gtest/gtest.h>
 
 #include <concepts>
@@ -45,14 +45,14 @@ TEST(ModuleCalls, ErrorsNameTheLayer) {
   Outer outer;
   EXPECT_NE(message_of([&] { outer(zeros({2, 5})); }).find("(in list.1.fc of Outer)"),
             std::string::npos);
-  EXPECT_THROW(outer(zeros({2, 5})), ShapeError);  // of the class it had
+  EXPECT_THROW(outer(zeros({2, 5})), ShapeError);  // of its former class
   // A layer that is called by itself has no path.
   EXPECT_EQ(message_of([&] { outer.forgotten(zeros({2, 5})); }).find("(in "), std::string::npos);
   nn::Sequential with_lstm({nn::Linear(4, 4), nn::LSTM(4, 4)});
   EXPECT_NE(message_of([&] { with_lstm(zeros({1, 2, 4})); }).find("LSTM"), std::string::npos);
 }
 
-// Tries one layer, then another.
+// Tries one layer, then another one.
 struct Careful : nn::Module {
   nn::Linear first{7, 2}, second{8, 2};
   Careful() {
@@ -68,7 +68,7 @@ struct Careful : nn::Module {
   }
 };
 
-// Its forward pass throws by itself.
+// The forward pass itself throws.
 struct Refusing : nn::Module {
   Tensor forward(const Tensor&) override { throw ArgumentError("not today"); }
 };
@@ -95,7 +95,7 @@ TEST(ModuleCalls, IndexErrorsNameTheCallersPlace) {
   const Tensor rows = model(ids);
   const std::string message = message_of([&] { (void)rows.to_vector<float>(); });
   EXPECT_NE(message.find("calls_test.cpp:" + std::to_string(line)), std::string::npos) << message;
-  // The innermost call that the user wrote, not the outermost.
+  // The innermost call in the user's code, not the outermost.
   struct Net : nn::Module {
     nn::Embedding table{4, 2};
     int line = 0;
@@ -130,7 +130,7 @@ TEST(ModuleCalls, ModulesAreOfTheirClass) {
       EXPECT_EQ(module.get(), &outer);
     }
   }
-  // A clone's modules are its own.
+  // A clone has its own modules.
   Outer other = nn::clone(outer);
   other.apply([](nn::Module& module) {
     if (auto* linear = dynamic_cast<nn::Linear*>(&module)) nn::init::constant_(linear->weight, 0);

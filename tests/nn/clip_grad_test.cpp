@@ -65,7 +65,7 @@ TEST(ClipGrad, DtypesAndEmptyGradients) {
   EXPECT_EQ(parameters[2].grad().to_vector<double>(), std::vector<double>(4, 4.0));
 }
 
-// The number of kernels does not follow the number of parameters.
+// The number of kernels does not depend on the number of parameters.
 TEST(ClipGradCounts, FewKernels) {
   const auto launches = [](int count) {
     const std::vector<Tensor> parameters = with_gradients(count, 0.5);

@@ -1,5 +1,5 @@
-// Modules against golden runs of PyTorch's: parameters taken from the file, results, gradients and
-// trained values compared with it.
+// Compares modules with golden runs of PyTorch's: parameters are loaded from the file; results,
+// gradients and trained values are compared with it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class File {
     const Tensor& value = values_.at(name);
     return is_floating(value.dtype()) ? value.to(dtype) : value;
   }
-  // What lies under a prefix, without it.
+  // The entries under a prefix, without the prefix.
   StateDict under(const std::string& prefix) const {
     StateDict state;
     for (const auto& [name, tensor] : values_) {
@@ -38,7 +38,7 @@ class File {
     return state;
   }
 
-  // The largest difference, relative to the largest value there.
+  // The largest difference, relative to the largest value.
   void expect_close(const Tensor& tensor, const std::string& name, double tolerance) const {
     ASSERT_TRUE(tensor.defined()) << name;
     const Tensor& wanted = values_.at(name);
@@ -51,7 +51,8 @@ class File {
       EXPECT_NEAR(actual[i], expected[i], tolerance * largest) << name << " at " << i;
   }
 
-  // Every gradient of a case: `inputs` by name, and the module's parameters.
+  // Compares every gradient of a case: those of `inputs`, by name, and those of the module's
+  // parameters.
   void expect_gradients(const std::string& name, const nn::Module& module,
                         const std::vector<std::pair<std::string, Tensor>>& inputs,
                         double tolerance) const {
@@ -61,7 +62,7 @@ class File {
       expect_close(parameter.grad(), name + "/grad/" + key, tolerance);
   }
 
-  // Ten steps of AdamW as the script's `train`: losses and parameters.
+  // Ten steps of AdamW as in the script's `train`: losses and parameters.
   void expect_training(const std::string& name, const nn::Module& module,
                        const std::function<Tensor()>& loss_of) const {
     optim::AdamW optimizer(module.parameters(), {.lr = 0.01, .eps = 1e-3, .weight_decay = 0.1});

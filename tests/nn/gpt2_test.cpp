@@ -71,10 +71,10 @@ TEST(GoldenGpt2, LogitsLossGradientsTraining) {
   golden().expect_training("gpt2", model, [&] { return loss_of(model); });
 }
 
-// Against f32: bf16 has 8 bits, and two layers round one after the other. PyTorch's own bf16 logits
-// are off by up to 1.03e-2 of the largest, so a hundredth is what that leaves (CPU 8.8e-3, CUDA
-// 1.13e-2). As the largest of 888 differences is a matter of luck, their root mean square says
-// more; ours must not be larger than PyTorch's (3.1e-3 of the largest logit).
+// Compared with f32: bf16 has 8 bits, and two layers round one after the other. PyTorch's own bf16
+// logits are off by up to 1.03e-2 of the largest logit, so the bound is about a hundredth (CPU
+// 8.8e-3, CUDA 1.13e-2). The largest of 888 differences varies by chance, so their root mean square
+// is compared too; ours must not exceed PyTorch's (3.1e-3 of the largest logit).
 TEST(GoldenGpt2, Halves) {
   GPT2 model = golden_model(DType::bf16);
   const Tensor logits = model(golden()["gpt2/in/ids"]).to(DType::f32);
@@ -158,7 +158,7 @@ TEST_F(Gpt2Files, WhatIsSavedHasHuggingFacesKeys) {
   const GPT2 model(tiny());
   const StateDict state = model.state_dict();
   const StateDict expected = golden().under("gpt2/param/");
-  EXPECT_EQ(state.size(), expected.size() + 1);  // lm_head.weight, which is tied
+  EXPECT_EQ(state.size(), expected.size() + 1);  // plus lm_head.weight, which is tied
   for (const auto& [key, value] : expected) {
     ASSERT_TRUE(state.contains(key)) << key;
     EXPECT_EQ(state.at(key).shape(), value.shape()) << key;
@@ -212,7 +212,7 @@ TEST(Gpt2Cache, DecodingIsTheFullForward) {
   };
   expect_at(model.step(ids.narrow(1, 0, 5), cache), 4);
   for (std::int64_t t = 5; t < 9; ++t) expect_at(model.step(ids.narrow(1, t, 1), cache), t);
-  expect_at(model.step(ids.narrow(1, 9, 3), cache), 11);  // several at once, after others
+  expect_at(model.step(ids.narrow(1, 9, 3), cache), 11);  // several tokens at once, after others
   EXPECT_EQ(cache.length(), 12);
   cache.reset();
   for (std::int64_t t = 0; t < 3; ++t) expect_at(model.step(ids.narrow(1, t, 1), cache), t);
@@ -287,8 +287,7 @@ TEST(Sampling, FollowsTheProbabilities) {
   found = counts({.top_k = 2, .generator = Generator(2)}, rows);
   near(found[1], 4.0 / 7), near(found[3], 3.0 / 7);
   EXPECT_EQ(found.size(), 2u);
-  found =
-      counts({.top_p = 0.65, .generator = Generator(3)}, rows);  // 0.4 and 0.3 are not enough less
+  found = counts({.top_p = 0.65, .generator = Generator(3)}, rows);  // keeps 0.4 and 0.3
   near(found[1], 4.0 / 7), near(found[3], 3.0 / 7);
   EXPECT_EQ(found.size(), 2u);
   found = counts({.top_p = 0.75, .generator = Generator(4)}, rows);
@@ -314,7 +313,7 @@ TEST(Sampling, MistakesAreToldAtTheCall) {
 
 // ---- generate().
 
-// The ids of the greedy continuation, by full forwards.
+// The ids of the greedy continuation, by full forward passes.
 std::vector<std::int64_t> greedy(GPT2& model, std::vector<std::int64_t> ids, int tokens) {
   const NoGrad no_grad;
   for (int i = 0; i < tokens; ++i) {
@@ -349,7 +348,7 @@ TEST(Generate, WithACacheAsByFullForwards) {
   const Tensor rows = zeros({2, 3}, {.dtype = DType::i64, .device = test_device()});
   EXPECT_EQ(message_of([&] { model.generate(rows, {.tokens = 1, .on_token = tell}); }),
             "generate: on_token is told the tokens of one row, not of 2");
-  // Ends with the stop token, also where rows meet it at different times.
+  // Generation ends with the stop token, also if rows reach it at different times.
   const Tensor stopped = model.generate(row, {.tokens = 9, .temperature = 0, .stop = wanted[6]});
   const std::vector<std::int64_t> ids = stopped.to_vector<std::int64_t>();
   EXPECT_LE(ids.size(), 7u);
@@ -407,7 +406,7 @@ TEST(Generate, AnyModuleAndAnyCodec) {
             "abcdefgh");
   EXPECT_EQ(model.calls, 5);
   model.shapes.clear();
-  // Windows have one size; behind the context they slide.
+  // All windows have one size; after the context is full they slide.
   EXPECT_EQ(volta::generate(model, Letters(), {.prompt = "hijkl", .tokens = 12, .context = 8}),
             "hijklmnopqrstuvwx");
   for (const Shape& shape : model.shapes) EXPECT_EQ(shape, (Shape{1, 8}));
@@ -423,7 +422,7 @@ TEST(Generate, TellsEveryTokenInOrder) {
   std::string text;
   GenerateOptions options{.prompt = "abc", .tokens = 5, .temperature = 0};
   options.on_token = [&](const GeneratedToken& token) {
-    EXPECT_EQ(model.calls, static_cast<int>(told.size()) + 1);  // as it is drawn, not at the end
+    EXPECT_EQ(model.calls, static_cast<int>(told.size()) + 1);  // not only at the end
     told.push_back(token.id);
     text += token.text;
     return true;
@@ -431,7 +430,7 @@ TEST(Generate, TellsEveryTokenInOrder) {
   EXPECT_EQ(volta::generate(model, Letters(), options), "abcdefgh");
   EXPECT_EQ(told, (std::vector<std::int64_t>{3, 4, 5, 6, 7}));
   EXPECT_EQ(text, "defgh");
-  // False ends it with the token that was told; the token that stops it is told, too.
+  // Returning false ends generation after the reported token; the stop token is reported, too.
   told.clear();
   options.on_token = [&](const GeneratedToken& token) {
     told.push_back(token.id);
@@ -444,7 +443,7 @@ TEST(Generate, TellsEveryTokenInOrder) {
   EXPECT_EQ(told, std::vector<std::int64_t>{3});
 }
 
-// Tokens are bytes: a character may take four of them.
+// Tokens are bytes, so a character may take four tokens.
 struct Utf8Bytes {
   std::string all = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\xff\xe2\x82";
   std::vector<std::int64_t> encode(const std::string&) const { return {0}; }
@@ -465,7 +464,7 @@ TEST(Generate, TextIsToldInWholeCharacters) {
          return true;
        }});
   EXPECT_EQ(result, Utf8Bytes().all);
-  // What is no character at all is not kept back; what is begun at the end is in the result alone.
+  // Invalid bytes are not held back; an incomplete character at the end appears only in the result.
   EXPECT_EQ(told, (std::vector<std::string>{"", "\xc3\xa9", "", "", "\xe2\x82\xac", "", "", "",
                                             "\xf0\x9f\x98\x80", "z", "\xff", "", ""}));
 }

@@ -1,4 +1,4 @@
-// Initial values: bounds, variances, orthogonality; made where they are wanted.
+// Initial values: bounds, variances, orthogonality, and the device where they are made.
 #include "volta/nn/init.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ Moments moments_of(const Tensor& x) {
   return result;
 }
 
-// Within five standard errors of a mean of 0 and the variance; 1% off is outside.
+// Expects the mean to be 0 within five standard errors, and the variance; an error of 1% fails.
 void expect_variance(const Tensor& x, double variance, bool uniform) {
   ASSERT_GE(x.numel(), 200'000);
   const Moments m = moments_of(x);
@@ -100,7 +100,7 @@ TEST(Init, OrthogonalIsOrthogonal) {
   for (std::uint64_t seed = 2; seed < 12; ++seed)
     EXPECT_LT(defect(init::orthogonal({64, 64}, {}, here(std::nullopt, seed)), 1), 1e-5) << seed;
   EXPECT_EQ(init::orthogonal({0, 4}, {}, here()).shape(), Shape({0, 4}));
-  if (!thorough()) return;  // each shape takes kernels of its own
+  if (!thorough()) return;  // each shape has kernels of its own
   EXPECT_LT(defect(init::orthogonal({50, 20}, {}, here()), 1), 1e-5);
   EXPECT_LT(defect(init::orthogonal({8, 3, 3, 3}, {}, here()), 1), 1e-5);
   EXPECT_LT(defect(init::orthogonal({1, 5}, {}, here()), 1), 1e-5);
@@ -113,7 +113,8 @@ TEST(Init, OrthogonalIsOrthogonal) {
 }
 
 TEST(Init, OrthogonalPrefersNoDirection) {
-  // Over many, each element has mean 0 and variance 1 / n, and determinants both signs.
+  // Over many matrices, each element has mean 0 and variance 1 / n, and determinants have both
+  // signs.
   Tensor sum = zeros({4, 4}), squares = zeros({4, 4});
   constexpr int count = 400;
   const Generator generator(6);
@@ -122,7 +123,7 @@ TEST(Init, OrthogonalPrefersNoDirection) {
     const Tensor q = init::orthogonal({4, 4}, {}, {.generator = generator});
     sum += q;
     squares += q * q;
-    // A rotation of the plane of the first two axes shows the sign of a 2x2 determinant.
+    // A rotation in the plane of the first two axes shows the sign of a 2x2 determinant.
     const auto two = init::orthogonal({2, 2}, {}, {.generator = generator}).to_vector<float>();
     positive += two[0] * two[3] - two[1] * two[2] > 0 ? 1 : 0;
   }

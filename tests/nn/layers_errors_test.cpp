@@ -1,4 +1,4 @@
-// What layers refuse, when they are made and when they are called: the whole messages.
+// Errors of layers when they are constructed and when they are called, with whole messages.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace volta {
 namespace {
 
-// The message of the error E, and of no other kind, that `act` throws.
+// Returns the message of the error of type E, and no other, that `act` throws.
 template <class E, class Act>
 std::string refused(Act act) {
   try {

@@ -1,5 +1,6 @@
 // Every layer against PyTorch (tests/golden/layers.py): names and shapes of its state, its output,
-// the gradients of its input and parameters, its buffers afterwards; training and in eval mode.
+// the gradients of its input and parameters, and its buffers afterwards, in training and in eval
+// mode.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -351,7 +352,7 @@ const StateDict& golden() {
   return values;
 }
 
-// Names of the cases in the file, each before "/out".
+// The names of the cases in the file: the part before each "/out".
 const std::vector<std::string>& golden_cases() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> found;
@@ -396,7 +397,7 @@ void check_in_mode(const Case& c, const std::string& name, bool training) {
   const Made module = c.make({out.dtype(), test_device()});
   const StateDict state = under(name + "/state/");
   EXPECT_EQ(names_of(module->state_dict()), names_of(state));
-  module->load_state_dict(state);  // throws unless names and shapes are the same
+  module->load_state_dict(state);  // throws if names or shapes differ
   module->train(training);
   if (golden().contains(name + "/before")) (*module)(golden().at(name + "/before"));
   Tensor x = golden().at(name + "/x").detach();
@@ -413,7 +414,7 @@ void check_in_mode(const Case& c, const std::string& name, bool training) {
     expect_close(buffer, after.at(key), key + " afterwards");
 }
 
-// Where a kernel takes long to compile: what needs kernels that no operation's own tests have.
+// If compiling a kernel takes long, only cases whose kernels no test of an operation has.
 bool runs_here(const std::string& name) {
   static const std::set<std::string> always{"batch_norm2d/cumulative/train",
                                             "instance_norm2d/both/train", "rms_norm/plain",
@@ -421,7 +422,7 @@ bool runs_here(const std::string& name) {
   return thorough() || always.contains(name);
 }
 
-// The case of a name in the file: without dtype and mode.
+// The name of a case without dtype and mode.
 std::string plain(std::string name) {
   for (const std::string mode : {"/train", "/eval"})
     if (name.ends_with(mode) && std::count(name.begin(), name.end(), '/') > 1)

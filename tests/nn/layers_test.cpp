@@ -1,5 +1,5 @@
-// Layers besides their values, which layers_golden_test.cpp compares: how they start, dtypes and
-// devices, statistics that are kept, modes, threads, plans of a training step.
+// Properties of layers other than their values, which layers_golden_test.cpp compares: initial
+// values, dtypes and devices, running statistics, modes, threads, plans of a training step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Names = std::vector<std::string>;
 
 Tensor on_device(const Tensor& x) { return x.to(test_device()); }
 
-// Uniform within ±bound: its ends, mean and variance.
+// Expects a uniform distribution in ±bound, by its ends, mean and variance.
 void expect_uniform(const Tensor& values, double bound) {
   double sum = 0, squares = 0, largest = 0;
   const std::vector<float> list = values.detach().to_vector<float>();
@@ -49,7 +49,8 @@ TEST(ConvLayers, StartAsPyTorchs) {
   EXPECT_EQ(conv2.bias->shape(), (Shape{300}));
   expect_uniform(conv2.weight, 1 / std::sqrt(48.0));
   expect_uniform(conv2.bias, 1 / std::sqrt(48.0));
-  // PyTorch takes the fan in from the weight's second axis, here that of the output.
+  // As in PyTorch, the fan in comes from the weight's second axis, which here is that of the
+  // output.
   const nn::ConvTranspose1d up1(10, 30, 4, {.device = test_device()});
   EXPECT_EQ(up1.weight->shape(), (Shape{10, 30, 4}));
   expect_uniform(up1.weight, 1 / std::sqrt(120.0));
@@ -59,7 +60,7 @@ TEST(ConvLayers, StartAsPyTorchs) {
   expect_uniform(up2.weight, 1 / std::sqrt(36.0));
 
   manual_seed(1);
-  // The same numbers on every device, but for the last bit of u * (high - low) + low.
+  // The numbers are equal on every device, except for the last bit of u * (high - low) + low.
   const std::vector<float> here = nn::Conv1d(6, 40, 5, {.groups = 2}).weight->to_vector<float>(),
                            there = conv1.weight->to_vector<float>();
   ASSERT_EQ(here.size(), there.size());
@@ -134,7 +135,7 @@ TEST(Layers, TakeDtypesAndDevices) {
   expect_at(nn::PReLU(1, {.dtype = half, .device = test_device()}), half);
 }
 
-// Where weights are f32 and activations halves, as under Autocast.
+// Weights are f32 and activations halves, as under Autocast.
 TEST(NormLayers, HalvesBesideF32) {
   const Tensor x = randn({4, 6}, {.dtype = DType::bf16, .device = test_device()});
   nn::RMSNorm rms(6, {.device = test_device()});
@@ -229,7 +230,7 @@ TEST(DropoutLayers, DropWholeChannels) {
     EXPECT_TRUE(values[i] == 0 || std::fabs(values[i] - 4.0f / 3) < 1e-6f) << values[i];
     dropped += values[i] == 0 ? 1 : 0;
   }
-  EXPECT_NEAR(dropped, 500, 80);  // of 2,000 channels, more than four deviations
+  EXPECT_NEAR(dropped, 500, 80);  // out of 2,000 channels, more than four deviations
   EXPECT_NE(drop(x).to_vector<float>(), values);
   EXPECT_EQ(drop(ones({2, 3, 4}, {.device = test_device()})).shape(), (Shape{2, 3, 4}));
   drop.eval();
@@ -333,7 +334,7 @@ TEST(ConvNets, AreSequential) {
   EXPECT_LT(steps.loss.item(), first / 2);
 }
 
-// The model's own precision: products in bf16, statistics in f32.
+// The mixed precision of Autocast: products in bf16, statistics in f32.
 TEST(ConvNets, RunUnderAutocast) {
   Net model;
   model.to(test_device());

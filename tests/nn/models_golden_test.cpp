@@ -1,5 +1,5 @@
 // Whole models against PyTorch (tests/golden/models.py): logits, loss, every gradient, ten training
-// steps, and what the trained model gives in eval mode.
+// steps, and the outputs of the trained model in eval mode.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ void start(nn::Module& model) {
   model.load_state_dict(state, {.strict = false});
 }
 
-// A tensor's elements, or some of them, and its norm.
+// Compares some or all elements of a tensor, and its norm.
 void expect_close(const Tensor& actual, const std::string& key, double tolerance) {
   const StateDict& golden = golden_values();
   ASSERT_TRUE(golden.contains(key)) << key;
@@ -110,15 +110,15 @@ void expect_close(const Tensor& actual, const std::string& key, double tolerance
 }
 
 struct Tolerance {
-  double first, last;  // of the first step, of the weights after ten
-  double outputs;      // of later losses and of the logits after ten steps
-  // Halves choose other maxima of pools now and then: of weights little can be said, and of what
-  // they make of the second step.
+  double first, last;  // for the first step, and for the weights after ten steps
+  double outputs;      // for later losses, and for the logits after ten steps
+  // In halves other elements may become the maxima of pools, so little can be said about the
+  // weights and their effect from the second step on.
   bool weights = true;
 };
 constexpr Tolerance kFull{1e-5, 1e-4, 1e-4}, kHalf{1e-2, 1e-2, 1e-2, false};
-// Twenty convolutions and norms of few values each multiply what the weights are off by: cuDNN's
-// f32 gave 1.5e-4.
+// Twenty convolutions and norms of few values each amplify the error of the weights: cuDNN's f32
+// gave 1.5e-4.
 constexpr Tolerance kDeep{1e-5, 1e-4, 2e-4};
 
 using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(std::vector<Tensor>)>;

@@ -1,5 +1,5 @@
-// Ready models besides those with golden numbers: names, shapes and sizes as torchvision's, what
-// comes out, that they learn, and that their heads can be exchanged.
+// Ready-made models without golden numbers: names, shapes and sizes as in torchvision, their
+// outputs, that they learn, and that their heads can be replaced.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 
 using Shapes = std::vector<std::pair<std::string, Shape>>;
 
-// Models are made and described without computing anything, weights included.
+// Models are constructed and described without computing anything, including their weights.
 void expect_layout(const std::string& what, nn::Module& model, std::size_t entries,
                    std::int64_t parameters, const Shapes& some) {
   SCOPED_TRACE(what);
@@ -47,7 +47,7 @@ void expect_outputs(nn::Module& model, const Shape& input, const Shapes& wanted,
   }
 }
 
-// The loss before and after a step.
+// Returns the loss before and after a step.
 template <class M>
 void expect_step_helps(const std::string& what, M& model, const std::function<Tensor()>& loss,
                        double lr = 1e-3) {
@@ -98,7 +98,7 @@ TEST(Models, ResNetsHaveTorchvisionsLayout) {
   expect_outputs(r50, {2, 3, 224, 224},
                  {{"layer1.0.conv1", {2, 64, 56, 56}},
                   {"layer1", {2, 256, 56, 56}},
-                  {"layer2.0.conv1", {2, 128, 56, 56}},  // the stride is the second convolution's
+                  {"layer2.0.conv1", {2, 128, 56, 56}},  // the second convolution has the stride
                   {"layer2.0.conv2", {2, 128, 28, 28}},
                   {"layer4", {2, 2048, 7, 7}},
                   {"", {2, 1000}}});
@@ -215,7 +215,7 @@ TEST(Models, SmallVggLearns) {
   expect_step_helps("vgg11", vgg, [&] { return cross_entropy(vgg(x), labels); }, 1e-4);
 }
 
-// ---- Transfer learning: another head on what is there.
+// ---- Transfer learning: a new head on an existing model.
 
 TEST(TransferLearning, ResNetTakesAnotherHead) {
   models::ResNet full_size = models::resnet18();
@@ -231,7 +231,7 @@ TEST(TransferLearning, ResNetTakesAnotherHead) {
   model.replace("fc", model.fc, nn::Linear(32, 3, {.device = test_device()}));
   const Tensor x = images({4, 3, 16, 16});
   const Tensor labels = tensor({0, 1, 2, 1}, {4}, {.dtype = DType::i64, .device = test_device()});
-  // All parameters are given to the optimizer; it leaves the frozen ones alone.
+  // The optimizer gets all parameters and skips the frozen ones.
   optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
   std::vector<std::pair<std::string, std::vector<float>>> before;
   for (const auto& [name, p] : model.named_parameters()) {
@@ -265,7 +265,7 @@ TEST(TransferLearning, SequentialTakesAnotherElement) {
   EXPECT_EQ(handle(ones({1, 3})).shape(), (Shape{1, 2}));
   EXPECT_EQ(handle.named_parameters()[2].first, "head.1.weight");
   EXPECT_EQ(handle[1].kind(), "Sequential");
-  // A module of a class of the caller's own may go there, too, and clones are whole.
+  // The replacement may be of the user's own class, and clones are complete.
   const nn::Sequential copy = nn::clone(model);
   EXPECT_EQ(copy.state_dict().size(), 4u);
   try {

@@ -1,4 +1,4 @@
-// What modules offer besides their forward pass: deep copies, lists, visits, freezing, summaries.
+// Functions of modules besides the forward pass: deep copies, lists, visits, freezing, summaries.
 #include <sstream>
 #include <string>
 #include <vector>
@@ -46,7 +46,7 @@ TEST(Clone, HasTheSameValuesAndItsOwnParameters) {
   const std::vector<float> before = model(ids()).to_vector<float>();
   EXPECT_EQ(copy(ids()).to_vector<float>(), before);
 
-  // Training one leaves the other as it was, in every kind of member.
+  // Training one leaves every kind of member of the other unchanged.
   optim::SGD opt(copy.parameters(), {.lr = 0.5});
   const StateDict old = model.state_dict();
   copy(ids()).square().sum().backward();
@@ -71,15 +71,15 @@ TEST(Clone, KeepsWhatIsTiedAndNamedAndItsMode) {
   EXPECT_EQ(copy.device(), test_device());
   EXPECT_FALSE(copy.blocks.is_training());
   EXPECT_TRUE(copy.is_training());
-  // Tied parameters stay one: assigning to the token's is seen by the head.
+  // Tied parameters stay tied: assigning to the token's also changes the head's.
   copy.load_state_dict({{"token.weight", ones({6, 4})}}, {.strict = false});
   EXPECT_EQ(copy.head.weight->sum().item(), 24);
   EXPECT_NE(model.head.weight->sum().item(), 24);
-  // Buffers are its own.
+  // The copy has its own buffers.
   copy(ids());
   EXPECT_EQ(copy.count->item(), 2);
   EXPECT_EQ(model.count->item(), 1);
-  // What is appended to the copy's list is not in the original's.
+  // A module appended to the copy's list is not in the original's.
   copy.blocks.append(nn::ReLU());
   EXPECT_EQ(model.blocks.size(), 2u);
   EXPECT_EQ(copy.blocks.size(), 3u);
@@ -93,7 +93,7 @@ TEST(Clone, OfACloneAndOfFrozenParameters) {
   second.requires_grad();
   for (const Tensor& p : second.parameters()) EXPECT_TRUE(p.requires_grad());
   for (const Tensor& p : layer.parameters()) EXPECT_FALSE(p.requires_grad());
-  nn::Linear handle = second;  // an ordinary copy is the same module
+  nn::Linear handle = second;  // an ordinary copy refers to the same module
   handle.load_state_dict({{"weight", ones({2, 2})}, {"bias", zeros({2})}});
   EXPECT_EQ(second.weight->sum().item(), 4);
 }
@@ -190,9 +190,9 @@ TEST(Summary, OfOwnModulesSharedLayersAndFailures) {
   Tied model;
   const nn::Summary summary = model.summary({3}, {.dtype = DType::i64});
   EXPECT_EQ(summary.rows[0].kind, "Tied");
-  EXPECT_EQ(summary.parameters, 6 * 4 + 3 * (4 * 4 + 4));  // the head's is the token's
+  EXPECT_EQ(summary.parameters, 6 * 4 + 3 * (4 * 4 + 4));  // the head's weight is the token's
   EXPECT_EQ(model.count->item(), 0);                       // as in eval mode
-  // The list is not called itself: its operations are its children's.
+  // The list itself is not called: its operations are those of its children.
   const auto& list = summary.rows[5];
   EXPECT_EQ(list.name, "list");
   EXPECT_TRUE(list.outputs.empty());

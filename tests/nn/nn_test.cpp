@@ -1,4 +1,4 @@
-// Modules: the tree and its names, sharing, tying, modes, moving, and what each layer computes.
+// Modules: the tree and its names, sharing, tying, modes, moving, and the results of each layer.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -69,7 +69,7 @@ void fill(Tensor parameter, double value) {
   parameter.fill_(value);
 }
 
-// The message of the ArgumentError, or other error E, that fn throws.
+// Returns the message of the ArgumentError, or other error E, that fn throws.
 template <class E = ArgumentError, class F>
 std::string message_of(F&& fn) {
   try {
@@ -197,7 +197,7 @@ TEST(Module, ToDTypeConvertsFloatsInPlaceWithTheirGradients) {
   net(from_vector<std::int64_t>({0, 4})).sum().backward();
   const std::vector<float> gradient = net.head.weight->grad().to_vector<float>();
   net.to(DType::f64);
-  for (const Tensor& p : before) {  // handles taken earlier follow
+  for (const Tensor& p : before) {  // handles taken before refer to the same parameters
     EXPECT_EQ(p.dtype(), DType::f64);
     EXPECT_EQ(p.grad().dtype(), DType::f64);
     EXPECT_TRUE(p.requires_grad() && p.is_leaf());
@@ -250,7 +250,7 @@ TEST(Sequential, TakesNamedAndUnnamedModules) {
   EXPECT_EQ(nn::Sequential()(x).to_vector<float>(), x.to_vector<float>());
 }
 
-// A list of one Sequential is a Sequential in a Sequential, whatever the compiler thinks of copies.
+// A list of one Sequential is a Sequential inside a Sequential, however the compiler treats copies.
 TEST(Sequential, OfOneSequentialIsNested) {
   const Names nested{"0.0.weight", "0.0.bias"};
   const nn::Sequential inner({nn::Linear(2, 2)});
@@ -262,7 +262,7 @@ TEST(Sequential, OfOneSequentialIsNested) {
   const nn::Sequential of_derived({OneLayer()});
   EXPECT_EQ(names(of_derived.state_dict()), nested);
   EXPECT_EQ(of_derived[0].kind(), "OneLayer");
-  const nn::Sequential copy(inner);  // no list: a handle to the same
+  const nn::Sequential copy(inner);  // not a list, but a handle to the same module
   EXPECT_EQ(names(copy.state_dict()), (Names{"0.weight", "0.bias"}));
 }
 

@@ -1,5 +1,5 @@
-// Counts that size a loop or a model have an end: absurd ones are an error at once that names the
-// argument and its range, and take neither time nor memory.
+// Numbers that determine the size of a loop or a model are bounded: absurd ones are immediate
+// errors that name the argument and its range, and take neither time nor memory.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kHuge = std::int64_t{1} << 32, kVast = std::int64_t{1} << 62,
                        kLargest = std::numeric_limits<std::int64_t>::max();
 
-// The message of the ArgumentError that `make` throws, before it takes more than a little memory.
+// Returns the message of the ArgumentError that `make` throws without allocating much memory.
 template <class Make>
 std::string refused(const Make& make) {
   std::string message = "nothing was thrown";
@@ -54,7 +54,7 @@ TEST(Ranges, RecurrentLayers) {
     EXPECT_EQ(refused([&] { nn::RNN(3, 4, {.num_layers = count}); }), "RNN" + wrong);
     EXPECT_EQ(refused([&] { models::CharLSTM(10, {.layers = count}); }), "LSTM" + wrong);
   }
-  // Four gates of 2^62 would be no rows at all.
+  // The size of four gates of 2^62 would overflow to 0.
   const std::string wrong =
       ": hidden_size must be 1 to 1099511627776, got " + std::to_string(kVast);
   EXPECT_EQ(refused([] { nn::LSTM(3, kVast); }), "LSTM" + wrong);
@@ -137,7 +137,7 @@ TEST(Ranges, Samplers) {
   }
 }
 
-// What a checkpoint says comes from a file.
+// The values of a checkpoint come from a file.
 TEST(Ranges, StepsOfASchedule) {
   nn::Linear layer(1, 1);
   optim::SGD optimizer(layer.parameters(), {.lr = 0.1});

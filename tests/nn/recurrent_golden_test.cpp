@@ -1,6 +1,6 @@
-// Recurrent layers and cells against PyTorch (tests/golden/recurrent.py): outputs, last states, and
-// the gradients of inputs, states and all weights for every combination of options; ten steps of
-// SGD.
+// Recurrent layers and cells against PyTorch (tests/golden/recurrent.py): outputs, final states,
+// and the gradients of inputs, states and all weights for every combination of options; ten steps
+// of SGD.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ struct Results {
   Tensor out, h, c;
 };
 
-// A network of the case's kind: its parameters, and how it is called.
+// A network of the case's kind: its parameters, and how to call it.
 struct Net {
   std::vector<Tensor> parameters;
   std::function<Results(const Tensor& x, const Tensor& h, const Tensor& c)> run;
@@ -142,7 +142,7 @@ Net made(const Case& c, std::int64_t input, std::int64_t hidden, DType dtype) {
   return net;
 }
 
-// Sizes and weights of the case.
+// Makes a network with the sizes and weights of the case.
 Net loaded(const Case& c, DType dtype = DType::f32) {
   // A projection makes h smaller than c.
   const char* state = c.gives("cn") ? "cn" : c.gives("hn") ? "hn" : c.has("proj") ? "c" : "h";
@@ -160,7 +160,7 @@ Net loaded(const Case& c, DType dtype = DType::f32) {
   return net;
 }
 
-// Relative to the largest element, or to a given scale.
+// Compares relative to the largest element, or to a given scale.
 void expect_close(const Tensor& actual, const Tensor& expected, double tolerance,
                   const std::string& what, double largest = 0) {
   ASSERT_TRUE(actual.defined()) << what;
@@ -211,8 +211,8 @@ void check(const Case& c, DType dtype, double tolerance) {
   expect_close(x.grad(), c.value("dx"), tolerance, "dx");
   if (h.defined()) expect_close(h.grad(), c.value("dh"), tolerance, "dh");
   if (c0.defined()) expect_close(c0.grad(), c.value("dc"), tolerance, "dc");
-  // Every parameter by itself, so that small gradients count; those of halves are as far from the
-  // truth as the largest of the steps they are sums of.
+  // Every parameter is compared by itself, so that small gradients count. Those of halves have
+  // errors relative to the largest of the steps that are summed.
   std::int64_t start = 0;
   const Tensor expected = c.value("dw");
   const double scale = dtype == DType::bf16 ? expected.abs().max().item<double>() : 0;
@@ -230,7 +230,7 @@ TEST(GoldenRecurrent, EveryOption) {
   const std::vector<Case> all = cases_of("");
   EXPECT_EQ(all.size(), 141u);
   for (const Case& c : all) {
-    // Steps are kernels of their own for each kind: OpenCL compiles few of them.
+    // Steps are kernels of their own for each kind, so OpenCL compiles only a few.
     const bool few = c.name == "lstm/l2_bi_state" || c.name == "gru/large_state";
     if (!on_opencl() || few) check(c, DType::f32, 1e-5);
   }

@@ -1,4 +1,4 @@
-// Recurrent layers: names and initial values of their parameters, what a step costs, gradients of
+// Recurrent layers: names and initial values of their parameters, the cost of a step, gradients of
 // gradients, modes, mistakes. Values are compared with PyTorch's in recurrent_golden_test.cpp.
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(Recurrent, NamesShapesAndInitialValuesArePyTorchs) {
   EXPECT_EQ(nn::RNN(2, 3).weights().bias_ih->shape(), (Shape{3}));
   EXPECT_EQ(names_of(nn::LSTMCell(2, 3)), (Names{"weight_ih", "weight_hh", "bias_ih", "bias_hh"}));
   EXPECT_EQ(names_of(nn::GRUCell(2, 3, {.bias = false})), (Names{"weight_ih", "weight_hh"}));
-  // Uniform within ±1/8: as far apart as that allows, and of the variance that it has.
+  // Uniform within ±1/8: the range and variance must match.
   for (const auto& [name, value] : lstm.named_parameters()) {
     EXPECT_LE(value.abs().max().item<double>(), 0.125) << name;
     EXPECT_GT(value.abs().max().item<double>(), 0.12) << name;
@@ -75,7 +75,8 @@ TEST(Recurrent, NamesShapesAndInitialValuesArePyTorchs) {
   }
 }
 
-// A sequence in two parts, the second from the state the first ended in, is the whole.
+// A sequence processed in two parts, the second from the final state of the first, gives the same
+// result.
 TEST(Recurrent, GoesOnFromAState) {
   if (compiles_slowly()) GTEST_SKIP() << kSlow;
   manual_seed(1);
@@ -125,7 +126,7 @@ TEST(Recurrent, DropoutIsBetweenLayersAndWhileTraining) {
   expect_near(gru(x).output, gru(x).output, 0);
 }
 
-// The gradients that steps compute by themselves, against differences, and those of gradients.
+// The gradients of the steps against finite differences, and the gradients of gradients.
 TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
   if (compiles_slowly()) GTEST_SKIP() << kSlow;
   for (const Cell cell : {Cell::lstm, Cell::gru, Cell::tanh, Cell::relu}) {
@@ -145,7 +146,7 @@ TEST(RecurrentGradients, AgreeWithDifferencesToAnyOrder) {
       };
       const CheckReport first = check_gradients(run, inputs);
       EXPECT_TRUE(first.passed) << first.message;
-      if (cell == Cell::relu) continue;  // flat but for its kinks
+      if (cell == Cell::relu) continue;  // flat except at its kinks
       const auto slope = [&](const std::vector<Tensor>& in) {
         const EnableGrad on;
         std::vector<Tensor> at = in;
@@ -211,18 +212,18 @@ TEST(Recurrent, ClonesAndSummaries) {
   nn::GRUCell cell(3, 4, {.device = test_device()});
   const nn::Summary of_cell = cell.summary([&] { cell(zeros({2, 3}, {.device = test_device()})); });
   EXPECT_EQ(of_cell.rows.at(0).outputs, (std::vector<Shape>{{2, 4}}));
-  // Products with the inputs and the states of 5 steps of 2 sequences, in two layers.
+  // The products with the inputs and the states of 5 steps of 2 sequences, in two layers.
   EXPECT_GE(summary.rows[0].operations, 2 * 10 * 16 * (3 + 4) + 2 * 10 * 16 * (4 + 4));
 }
 
-// ---- What a step costs.
+// ---- The cost of a step.
 
 struct Cost {
   int kernels, calls;
   double bytes;
 };
 
-// Of a layer over sequences of a length: of its outputs, or with the gradients of everything.
+// The cost of a layer over sequences of a length: of its outputs, or with all gradients.
 template <class M>
 using OptionsOf = std::conditional_t<std::is_same_v<M, nn::GRU>, nn::GRUOptions, nn::LSTMOptions>;
 template <class M>
@@ -255,8 +256,9 @@ void expect_one_kernel_and_one_product_a_step() {
     const Cost eight = cost_of<M>(8, {}, gradients), nine = cost_of<M>(9, {}, gradients);
     EXPECT_EQ(nine.kernels - eight.kernels, gradients ? 2 : 1);
     EXPECT_EQ(nine.calls - eight.calls, gradients ? 2 : 1);
-    // Without gradients: the inputs' product, and one for each step but the first. With them also
-    // one for each step but the last, and three for all steps together: dx, dW_ih, dW_hh.
+    // The forward pass calls a product of the inputs, and one for each step but the first.
+    // Gradients add one for each step but the last, and three for all steps together: dx, dW_ih,
+    // dW_hh.
     EXPECT_EQ(eight.calls, gradients ? 1 + 7 + 7 + 3 : 1 + 7);
   }
 }
@@ -266,9 +268,9 @@ TEST(RecurrentCounts, AStepIsOneKernelAndOneProduct) {
   expect_one_kernel_and_one_product_a_step<nn::GRU>();
 }
 
-// A projection is one more product each way, and one more kernel: forwards it puts what the product
-// gave where the sequence of outputs lies, backwards it adds what comes from the output and from
-// the step after.
+// A projection takes one more product and one more kernel per step in each direction. The forward
+// kernel writes the product into the sequence of outputs; the backward kernel adds the gradients
+// from the output and from the following step.
 TEST(RecurrentCounts, AProjectionIsOneMoreKernelAndProduct) {
   for (const bool gradients : {false, true}) {
     SCOPED_TRACE(gradients);
@@ -276,13 +278,13 @@ TEST(RecurrentCounts, AProjectionIsOneMoreKernelAndProduct) {
                nine = cost_of<nn::LSTM>(9, {.proj_size = 64}, gradients, 128);
     EXPECT_EQ(nine.kernels - eight.kernels, gradients ? 4 : 2);
     EXPECT_EQ(nine.calls - eight.calls, gradients ? 4 : 2);
-    // Beside those of a plain one: a projection for each step, its gradient for each, and the
-    // weight's for all steps together.
+    // A projection adds a product for each step, its gradient for each step, and the weight's
+    // gradient for all steps together.
     EXPECT_EQ(eight.calls, gradients ? 1 + 7 + 7 + 3 + 8 + 8 + 1 : 1 + 7 + 8);
   }
 }
 
-// Both directions are side by side: no more launches than one has.
+// Both directions run in parallel, with no more launches than one of them.
 TEST(RecurrentCounts, DirectionsShareLaunches) {
   const Cost eight = cost_of<nn::LSTM>(8, {.bidirectional = true}, false),
              nine = cost_of<nn::LSTM>(9, {.bidirectional = true}, false);
@@ -290,19 +292,19 @@ TEST(RecurrentCounts, DirectionsShareLaunches) {
   EXPECT_EQ(nine.calls - eight.calls, 2);
 }
 
-// Twice as long is twice as much: nothing is copied or computed again for every later step.
+// Twice the length costs twice as much: nothing is copied or recomputed for every later step.
 TEST(RecurrentCounts, CostGrowsWithTheLength) {
   const Cost a = cost_of<nn::LSTM>(16, {}, true, 128), b = cost_of<nn::LSTM>(32, {}, true, 128),
              c = cost_of<nn::LSTM>(64, {}, true, 128);
-  // The bias's gradient is a sum over all of it, of which a long one takes a kernel more.
+  // The bias's gradient is a sum over all steps, which takes one more kernel for a long sequence.
   EXPECT_GE(c.kernels - b.kernels, 2 * (b.kernels - a.kernels));
   EXPECT_LE(c.kernels - b.kernels, 2 * (b.kernels - a.kernels) + 1);
   EXPECT_EQ(c.calls - b.calls, 2 * (b.calls - a.calls));
-  // On GPUs, with the results of its chunks.
+  // On GPUs this includes the results of chunks.
   EXPECT_NEAR((c.bytes - b.bytes) / (b.bytes - a.bytes), 2, test_device().is_cpu() ? 0.01 : 0.03);
 }
 
-// Nobody keeps gates where no gradient is wanted, and cells only until the next step.
+// Gates are not stored unless a gradient needs them, and cells only until the next step.
 TEST(RecurrentCounts, WithoutGradientsOnlyOutputsAreKept) {
   nn::LSTM lstm(64, 64, {.device = test_device()});
   const Tensor x = randn({32, 32, 64}, {.device = test_device()});
@@ -312,7 +314,7 @@ TEST(RecurrentCounts, WithoutGradientsOnlyOutputsAreKept) {
   auto [y, state] = lstm(x);
   const Explanation plan = explain(y);
   const std::uint64_t one = 32 * 64 * 4;  // bytes of a state
-  // The gates of all inputs, and for a step those of the state and two cells.
+  // The gates of all inputs, and for one step the gates of the state and two cells.
   EXPECT_LE(plan.arena_bytes, 32 * 4 * one + (4 + 2) * one);
 }
 
@@ -345,7 +347,7 @@ TEST(RecurrentCounts, TrainingReplaysOnePlan) {
   EXPECT_EQ(submits, 1u);
   EXPECT_EQ(built, 0u);
   EXPECT_EQ(allocations, 0u);
-  EXPECT_GE(launches, 128u);  // a kernel for each step, forwards and backwards
+  EXPECT_GE(launches, 128u);  // a kernel for each step, forward and backward
   EXPECT_LE(launches, (calls > 0 ? 128u : 256u) + 10u);  // without a library, products too
   EXPECT_LT(last, first);
 }

@@ -1,4 +1,4 @@
-// Members that were never added to their module, and modules that are rightly no part of one.
+// Members that were never added to their module, and modules that are rightly not part of one.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -31,7 +31,7 @@ std::string message_of(Act act) {
 TensorOptions here() { return {.device = test_device()}; }
 nn::LinearOptions made() { return {.device = test_device()}; }
 
-// A forward and a backward pass, and a step with the parameters of the model.
+// Runs a forward and a backward pass and a step with the parameters of the model.
 template <class Model>
 void train(Model& model, const Tensor& x = ones({2, 4}, here())) {
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
@@ -46,7 +46,7 @@ struct Forgetful : nn::Module {
   Tensor forward(const Tensor& x) override { return second(activation(first(x))); }
 };
 
-// Its layers are no members of its own.
+// Its layers are not its own members.
 struct Kept : nn::Module {
   std::vector<nn::Linear> layers;
   std::shared_ptr<nn::Linear> last;
@@ -57,7 +57,7 @@ struct Kept : nn::Module {
   Tensor forward(const Tensor& x) override { return (*last)(layers[0](x)); }
 };
 
-// ---- Found.
+// ---- Reported.
 
 TEST(Registration, AForgottenMemberOfAPartIsAnErrorAtTheFirstParameters) {
   const std::string forgotten =
@@ -76,7 +76,7 @@ TEST(Registration, AForgottenMemberOfAPartIsAnErrorAtTheFirstParameters) {
   nn::ModuleList<Forgetful> modules;
   modules.append(Forgetful());
   EXPECT_EQ(message_of([&] { modules.parameters(); }), forgotten);
-  // A class that is copied in depth is known, too.
+  // Classes that are deeply copied are recognised, too.
   const Forgetful alone;
   clone(alone);
   EXPECT_EQ(message_of([&] { alone.parameters(); }), forgotten);
@@ -115,13 +115,13 @@ TEST(Registration, AddingItLaterIsEarlyEnough) {
   train(list);
 }
 
-// ---- Rightly no part.
+// ---- Rightly not part of the module.
 
 TEST(Registration, ModulesFromOutside) {
   struct Distilled : nn::Module {
     nn::Linear student{4, 4, made()};
     nn::Linear& teacher;
-    nn::Linear handle;  // the same module
+    nn::Linear handle;  // a handle to the same module
     explicit Distilled(nn::Linear& t) : teacher(t), handle(t) { add("student", student); }
     Tensor forward(const Tensor& x) override { return student(x) - teacher(x) + handle(x); }
   };
@@ -140,7 +140,7 @@ TEST(Registration, ModulesThatSomebodyElseTrains) {
     Tensor forward(const Tensor& x) override { return own((*other)(x)); }
   };
   Pair pair;
-  nn::Linear other(4, 4, made());  // younger than the one that calls it
+  nn::Linear other(4, 4, made());  // younger than its caller
   pair.other = &other;
   optim::SGD both(std::vector<optim::SGDGroup>{{.parameters = pair.parameters()},
                                                {.parameters = other.parameters()}},
@@ -148,7 +148,7 @@ TEST(Registration, ModulesThatSomebodyElseTrains) {
   pair(ones({2, 4}, here())).sum().backward();
   both.step();
   train(pair);
-  // Part of another model.
+  // The module is part of another model.
   struct Owner : nn::Module {
     nn::Linear part{4, 4, made()};
     Owner() { add("part", part); }
@@ -160,7 +160,7 @@ TEST(Registration, ModulesThatSomebodyElseTrains) {
 }
 
 TEST(Registration, FunctionsAndPassesWithoutATrainer) {
-  // A module that is an argument, one that lives for a call, and one that a lambda has.
+  // Modules that are passed as arguments, live for one call, or are captured by a lambda.
   struct Applies : nn::Module {
     nn::Linear own{4, 4, made()};
     std::function<Tensor(const Tensor&)> more;
@@ -176,7 +176,7 @@ TEST(Registration, FunctionsAndPassesWithoutATrainer) {
   const Tensor x = ones({2, 4}, here());
   Applies model;
   nn::Linear body(4, 4, made());
-  model(body, x).sum().backward();  // gradients are looked at, nothing is trained
+  model(body, x).sum().backward();  // gradients are read, but nothing is trained
   EXPECT_TRUE(body.weight->grad().defined());
   EXPECT_EQ(model.parameters().size(), 2u);
   Applies other;
@@ -220,7 +220,7 @@ TEST(Registration, PartsUnderSeveralNames) {
   };
   struct Net : nn::Module {
     Block block;
-    nn::Linear same = block.fc;  // a handle of what the block has
+    nn::Linear same = block.fc;  // a handle to the block's module
     std::optional<nn::Linear> none;
     nn::ModuleList<nn::Linear> list{nn::Linear(4, 4, made())};
     Net() {
@@ -235,7 +235,7 @@ TEST(Registration, PartsUnderSeveralNames) {
   EXPECT_EQ(list.parameters().size(), 4u);
 }
 
-// ---- What changes a module gives it back.
+// ---- Functions that change a module return it.
 
 TEST(Module, MutatorsChain) {
   nn::Sequential model{nn::Linear(4, 4), nn::Dropout(0.5)};

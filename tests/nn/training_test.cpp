@@ -1,4 +1,4 @@
-// Small trainings from start to end: what must be learned, and what cannot.
+// Small trainings from start to end, with things that must and cannot be learned.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +51,8 @@ std::vector<double> losses_of(const Device device, int steps) {
   return losses;
 }
 
-// On the CPU the same bits; elsewhere sums are in another order, which training multiplies.
+// On the CPU the bits are equal; elsewhere sums have another order, and training amplifies
+// differences.
 TEST(Training, TheSameCurveOnEveryDevice) {
   const int steps = 20;
   const std::vector<double> expected = losses_of(Device::cpu(), steps),
@@ -81,7 +82,7 @@ double accuracy(nn::Module& model, const data::ImageDataset& digits) {
   return static_cast<double>(right) / static_cast<double>(seen);
 }
 
-// Drawn digits are no toy: what one layer can do with them is far from what a network can.
+// Drawn digits are not trivial: a single layer is far from what a network reaches.
 TEST(Training, ALinearModelReadsFewerThan95PercentOfTheDigits) {
   manual_seed(1);
   nn::Sequential model({nn::Flatten(), nn::Linear(28 * 28, 10)});

@@ -1,5 +1,5 @@
-// A small GPT-2 on the test device beside the CPU: logits, gradients, tokens with the cache. Few
-// kernels, so that it can run where compiling them is slow.
+// A small GPT-2 on the test device compared with the CPU: logits, gradients, tokens with the cache.
+// It has few kernels, so that it can run where compiling them is slow.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -25,7 +25,7 @@ struct AttentionCase {
   const char* name;
   nn::MultiheadAttentionOptions options = {};
   bool causal = false;
-  std::optional<bool> average = {};  // weights are wanted
+  std::optional<bool> average = {};  // whether weights are returned, and averaged
 };
 
 std::vector<AttentionCase> attention_cases() {
@@ -47,14 +47,14 @@ std::vector<AttentionCase> attention_cases() {
           {"mha_weights_heads", {.batch_first = true}, false, false}};
 }
 
-// OpenCL compiles each kernel for a third of a second.
+// OpenCL takes a third of a second to compile a kernel.
 bool runs_here(const std::string& name) {
   return test_device().type() != DeviceType::opencl || name == "mha_padding_bool" ||
          name == "layer_pre";
 }
 
 struct Call {
-  std::vector<std::pair<std::string, Tensor>> inputs;  // that get gradients
+  std::vector<std::pair<std::string, Tensor>> inputs;  // inputs that get gradients
   nn::AttendOptions options;
 
   Call(const std::string& name, bool causal, DType dtype) {
@@ -95,7 +95,7 @@ void expect_attention(const AttentionCase& c, DType dtype, double tolerance) {
   golden().expect_close(out, name + "/out", tolerance);
   out.backward(golden().input(name + "/g", dtype));
   golden().expect_gradients(name, layer, call.inputs, tolerance);
-  if (self && !c.average) {  // the same by three projections
+  if (self && !c.average) {  // the same with three projections
     const NoGrad no_grad;
     golden().expect_close(layer(q, q, q, call.options), name + "/out", tolerance);
   }

@@ -1,4 +1,4 @@
-// Attention and transformer layers: keys and initial values, dropout, what sees what, gradients,
+// Attention and transformer layers: keys and initial values, dropout, visibility, gradients,
 // positions, masks, mistakes.
 #include "volta/nn/transformer.h"
 
@@ -120,12 +120,13 @@ TEST(Transformer, CausalOutputsDoNotKnowLaterTokens) {
   }
 }
 
-// A mask is in addition to a block's causality, and copies as the layer it is keep it.
+// A mask applies in addition to a block's causality, and copies as the base class keep the
+// causality.
 TEST(Transformer, CausalBlocksStaySoWithOptionsAndInEncoders) {
   const nn::TransformerBlock block(8, 2, {.causal = true, .device = test_device()});
   nn::TransformerBlock called = block;
   nn::TransformerEncoder encoder(block, 2);
-  nn::TransformerEncoderLayer sliced = block;  // NOLINT(cppcoreguidelines-slicing): what is tested
+  nn::TransformerEncoderLayer sliced = block;  // the slicing is what is tested
   const Tensor x = numbers({1, 6, 8});
   Tensor changed = x.clone();
   changed.index({0, 4}) = 5;
@@ -152,11 +153,11 @@ TEST(Transformer, CausalBlocksStaySoWithOptionsAndInEncoders) {
 }
 
 TEST(Transformer, DropoutFallsOnAttentionWeights) {
-  // With values of one and identity projections the output of a query is the sum of its weights.
+  // With values of one and identity projections, the output of a query is the sum of its weights.
   nn::MultiheadAttention layer(8, 2,
                                {.dropout = 0.25, .batch_first = true, .device = test_device()});
   const StateDict plain = {
-      {"in_proj_weight", concat({zeros({16, 8}), eye(8)}, 0)},  // all keys are alike
+      {"in_proj_weight", concat({zeros({16, 8}), eye(8)}, 0)},  // all keys are equal
       {"in_proj_bias", zeros({24})},
       {"out_proj.weight", eye(8)},
       {"out_proj.bias", zeros({8})}};
@@ -169,7 +170,7 @@ TEST(Transformer, DropoutFallsOnAttentionWeights) {
   const double mean = sums.mean().item(), spread = volta::var(sums.narrow(2, 0, 1)).item();
   EXPECT_NEAR(mean, 1, 0.01);
   EXPECT_NEAR(spread, 0.25 / 0.75 / static_cast<double>(keys), 0.001);
-  EXPECT_GT(difference(sums, layer(q, kv, kv)), 0.01);  // other numbers each time
+  EXPECT_GT(difference(sums, layer(q, kv, kv)), 0.01);  // other random numbers each time
   const nn::AttendedWithWeights both = layer.with_weights(q, kv, kv, {}, false);
   const double dropped = eq(both.weights, 0).to(DType::f32).mean().item();
   EXPECT_NEAR(dropped, 0.25, 0.01);
@@ -188,7 +189,7 @@ TEST(Transformer, BlockDropsWhileTrainingOnly) {
   EXPECT_GT(difference(block(x), block(x)), 1e-2);
   block.eval();
   EXPECT_EQ(difference(block(x), block(x)), 0);
-  // Where everything is dropped, only the residual stream is left.
+  // If everything is dropped, only the residual stream is left.
   nn::TransformerBlock none(16, 2, {.dropout = 1, .device = test_device()});
   EXPECT_EQ(difference(none(x), x), 0);
 }
@@ -244,7 +245,7 @@ TEST(Transformer, RotaryProductsDependOnDistance) {
     EXPECT_GT(std::fabs(product(7, 3) - product(7, 4)), 1e-3);
     EXPECT_EQ(rotary(q.to(DType::bf16), 5).dtype(), DType::bf16);
   }
-  // Attention with it tells orders apart, and not where the sequence begins.
+  // With rotary embeddings attention distinguishes orders, but not where the sequence begins.
   nn::TransformerBlock block(8, 2, {.rotary = nn::RotaryOptions{}, .device = test_device()});
   nn::TransformerBlock without(8, 2, {.device = test_device()});
   without.load_state_dict(block.state_dict());
@@ -269,7 +270,7 @@ TEST(Transformer, PositionsAreAdded) {
             "RotaryEmbedding: dim must be even and positive, got 5");
 }
 
-// Every position is to name the first token, which only attention can know.
+// Every position has to name the first token, which only attention can find.
 TEST(Transformer, LearnsToLookBack) {
   struct Model : nn::Module {
     nn::Embedding token{8, 16};

@@ -1,5 +1,5 @@
-// Elementwise functions whose obvious formula cancels or overflows somewhere, where it would:
-// values and gradients of mpmath (50 digits) for arguments that f32 has exactly.
+// Elementwise functions at arguments where the obvious formula cancels or overflows: values and
+// gradients computed by mpmath (50 digits) for arguments that f32 represents exactly.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -84,7 +84,7 @@ const std::vector<Accurate>& accurate_functions() {
   return all;
 }
 
-// Whether the number is a normal one of f32, or 0.
+// Whether the number is a normal f32 number, or 0.
 bool fits_f32(double number) {
   const double size = std::fabs(number);
   return size == 0 ||

@@ -1,7 +1,6 @@
-// The error of attention's gradients in f16 and bf16 beside PyTorch's: the root of the mean square
-// of their difference from f64, as a share of the gradients' own. tests/golden/attention_rms.py
-// prints the table below, from PyTorch 2.15's flash attention on its CPU, which it takes by
-// default.
+// The error of attention's gradients in f16 and bf16 compared with PyTorch's: the root mean square
+// of their difference from f64, relative to that of the gradients. tests/golden/attention_rms.py
+// prints the table below, from the flash attention that PyTorch 2.15 uses on the CPU by default.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +21,7 @@ struct Measured {
   DType dtype;
   bool causal;
   std::int64_t length;
-  double error[3];  // of the gradients of q, k and v
+  double error[3];  // for the gradients of q, k and v
 };
 
 constexpr Measured kPyTorch[] = {
@@ -46,7 +45,7 @@ constexpr Measured kPyTorch[] = {
 
 constexpr std::int64_t kHeads = 4, kSize = 64;
 
-// Sums of four uniform numbers, with mean 0 and variance 1: the same bits as in the script.
+// Sums of four uniform numbers, with mean 0 and variance 1, with the same bits as in the script.
 Doubles drawn(std::uint64_t seed, std::size_t count) {
   Doubles numbers(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -71,7 +70,7 @@ double rms(const Doubles& a, const Doubles& b) {
   return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
-// q, k, v and the gradient of the result; the gradients of q, k and v.
+// Takes q, k, v and the gradient of the result; returns the gradients of q, k and v.
 std::vector<Doubles> gradients(std::vector<Tensor> inputs, bool causal) {
   for (int i = 0; i < 3; ++i) inputs[static_cast<std::size_t>(i)].set_requires_grad();
   const Tensor y =
@@ -84,8 +83,8 @@ std::vector<Doubles> gradients(std::vector<Tensor> inputs, bool causal) {
 }
 
 TEST(AttentionPrecision, OfGradientsInHalvesIsNoWorseThanPyTorchs) {
-  // Above PyTorch's by what another order of additions makes of so few numbers. A library's own
-  // kernels, where there are some, round in other places.
+  // The bound exceeds PyTorch's error by the effect of another order of additions. A library's own
+  // kernels round at other points.
   const bool library = test_device().type() == DeviceType::cuda;
   const double factor = library ? 1.5 : 1.05;
   for (const Measured& row : kPyTorch) {

@@ -17,7 +17,7 @@ namespace {
 using conformance::numbers;
 using conformance::upload;
 
-// While alive, at most so many queries of a head at a time.
+// Limits the number of queries of a head that are processed at once, while it lives.
 class RowsAtOnce {
  public:
   explicit RowsAtOnce(std::int64_t rows) {
@@ -37,7 +37,7 @@ struct Case {
   DType dtype = DType::f32;
 };
 
-// The output, and the gradients of q, k, v and an additive mask.
+// Returns the output, and the gradients of q, k, v and an additive mask.
 std::vector<std::vector<double>> results_of(const Case& c, Device device = test_device()) {
   const auto operand = [&](const Shape& shape, double start) {
     return upload(numbers(shape, -2, 2, c.dtype, start), true).to(device).detach();
@@ -62,7 +62,7 @@ void expect_close(const std::vector<std::vector<double>>& actual,
                   const std::vector<std::vector<double>>& expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t r = 0; r < actual.size(); ++r) {
-    double largest = 1;  // or noise about 0
+    double largest = 1;  // or noise around 0
     for (const double value : expected[r]) largest = std::max(largest, std::fabs(value));
     ASSERT_EQ(actual[r].size(), expected[r].size());
     for (std::size_t i = 0; i < actual[r].size(); ++i)
@@ -81,7 +81,7 @@ void expect_blocks_give_the_same(const Case& c, std::span<const std::int64_t> ro
   }
 }
 
-// Large enough for products and for the planner to wish for common kernels.
+// The sizes are large enough for library products and for the planner to merge kernels.
 TEST(Attention, BlocksOfQueriesGiveTheSame) {
   const std::int64_t rows[] = {50};
   expect_blocks_give_the_same({.q = {1, 4, 130, 16},
@@ -98,12 +98,12 @@ TEST(Attention, BlocksOfQueriesGiveTheSame) {
   expect_blocks_give_the_same(
       {.q = {2, 2, 64, 32}, .kv = {2, 2, 64, 32}, .causal = true, .dtype = DType::bf16}, others,
       1e-2);
-  // More blocks than one kernel joins.
+  // More blocks than one kernel can join.
   const std::int64_t many[] = {2};
   expect_blocks_give_the_same({.q = {1, 1, 600, 16}, .kv = {1, 1, 64, 16}}, many);
 }
 
-// Of one row, of several, with a rest: all in kernels.
+// Blocks of one row and of several, with a remainder, all in kernels.
 TEST(Attention, BlocksOfFewQueriesGiveTheSame) {
   if (!thorough()) GTEST_SKIP() << "too many kernels to compile";
   const std::int64_t rows[] = {1, 3, 4, 12};
@@ -143,7 +143,7 @@ TEST(Attention, DropoutIsTheSameOnEveryDevice) {
   expect_close(results_of(c), results_of(c, Device::cpu()), 1e-5);
 }
 
-// With the values 1, an output is the sum of what is left of a row's weights.
+// With the values 1, an output is the sum of the weights that dropout keeps in a row.
 TEST(Attention, DropoutKeepsTheExpectation) {
   const TensorOptions here{.device = test_device()};
   const Tensor q = randn({4, 4, 64, 8}, here), k = randn({4, 4, 64, 8}, here);
@@ -156,7 +156,7 @@ TEST(Attention, DropoutKeepsTheExpectation) {
   EXPECT_GT(sums(0.3, true).var().item(), 1e-3);
   EXPECT_NEAR(sums(0.3, false).var().item(), 0, 1e-9);
   EXPECT_EQ(sums(1, true).abs().sum().item(), 0);
-  // Different numbers each time, from where the generator stands.
+  // The numbers differ each time and follow the generator's position.
   const Generator numbers(5);
   const auto drawn = [&] {
     return scaled_dot_product_attention(q, k, v, {.dropout = 0.5, .generator = numbers}).eval();
@@ -222,7 +222,7 @@ TEST(Attention, SecondOrderGradientsAgreeWithDifferences) {
   check({1, 3, 2}, {1, 3, 2}, {.mask = mask}, false);
 }
 
-// First-order gradients by the rule that keeps history are those of the node.
+// First-order gradients of the rule with history equal those of the node.
 TEST(Attention, BothRulesOfTheGradientAgree) {
   const auto gradients = [](bool create_graph) {
     std::vector<Tensor> leaves{upload(numbers({2, 4, 5, 3}), true),
@@ -278,7 +278,7 @@ TEST(AttentionCounts, ForwardIsTwoProductsAndAKernel) {
   check(grouped, {.causal = true});
 }
 
-// Scores and weights again, and of them the gradients of q, k, v.
+// Scores and weights are recomputed, and the gradients of q, k, v follow from them.
 TEST(AttentionCounts, BackwardIsFiveProductsAndTwoKernels) {
   const Operands operands({2, 4, 64, 32}, {2, 2, 64, 32});
   for (const double dropout : {0.0, 0.1}) {
@@ -295,7 +295,7 @@ TEST(AttentionCounts, BackwardIsFiveProductsAndTwoKernels) {
 
 // ---- Memory.
 
-// What a plan needs besides operands and results, at this length.
+// The memory that a plan needs besides operands and results, at this length.
 struct Needs {
   std::uint64_t forward, backward;
 };
@@ -310,7 +310,7 @@ Needs needs_at(std::int64_t length, bool causal, std::int64_t rows) {
   return {forward, explain(gradients).arena_bytes};
 }
 
-// At four times the length four times the memory, far below the scores of all queries.
+// Four times the length takes four times the memory, far less than the scores of all queries.
 TEST(AttentionMemory, GrowsWithTheLengthOnly) {
   constexpr std::int64_t kShort = 256, kLong = 4 * kShort, kRows = 16;
   constexpr double kBlock = 4.0 * 2 * kRows * kLong, kAll = 4.0 * 2 * kLong * kLong,
@@ -319,7 +319,8 @@ TEST(AttentionMemory, GrowsWithTheLengthOnly) {
     const Needs near = needs_at(kShort, causal, kRows), far = needs_at(kLong, causal, kRows);
     EXPECT_LE(static_cast<double>(far.forward), 4.4 * static_cast<double>(near.forward));
     EXPECT_LE(static_cast<double>(far.backward), 4.4 * static_cast<double>(near.backward));
-    // Scores and weights of a block; the outputs of all, in blocks and joined by sixteen.
+    // Scores and weights of a block; the outputs of all blocks, separate and joined sixteen at a
+    // time.
     EXPECT_LE(static_cast<double>(far.forward), 2 * kBlock + 2.2 * kOperand);
     // Scores, weights and their gradients; six terms of dk and dv each, dq in blocks and joined.
     EXPECT_LE(static_cast<double>(far.backward), 4 * kBlock + 15 * kOperand);
@@ -327,7 +328,7 @@ TEST(AttentionMemory, GrowsWithTheLengthOnly) {
   }
 }
 
-// As measured: the largest memory in use while forward and backward run.
+// The largest memory in use while forward and backward run.
 TEST(AttentionMemory, PeakHasNoMatrixOfScores) {
   constexpr std::int64_t kLength = 1024;
   const RowsAtOnce few(32);

@@ -1,5 +1,5 @@
-// Batch norm beyond PyTorch's values: kernels and bytes, statistics far from 0, running ones,
-// chunks, second order.
+// Batch norm beyond PyTorch's values: kernels and bytes, statistics of values far from 0, running
+// statistics, chunks, second order.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ const BatchNormOptions kTraining{.training = true};
 
 TensorOptions here() { return {.dtype = DType::f32, .device = test_device()}; }
 
-// Images as they lie in memory, with channels as their second or as their last axis, and what goes
-// with the channels.
+// Images with channels second or last in memory, with the parameters and statistics of the
+// channels.
 struct Layer {
   Shape shape;
   bool channels_last;
@@ -70,7 +70,7 @@ Work work_of(const Explanation& plan, const Tensor& images) {
 
 constexpr double kSmall = 0.065;
 
-// What earlier tests recorded and nobody holds any more is forgotten by a submit.
+// A submit drops what earlier tests recorded and nobody holds any more.
 class BatchNormPlans : public ::testing::Test {
  protected:
   void SetUp() override { submit(test_device()); }
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, BatchNormPlan, ::testing::Bool(), [](const aut
   return std::string(info.param ? "ChannelsLast" : "ChannelsFirst");
 });
 
-// Statistics, their combination with the running ones, and the values.
+// The kernels compute statistics, combine them with the running ones, and compute the values.
 TEST_P(BatchNormPlan, TrainingReadsTwiceAndWritesOnce) {
   const Layer layer({16, 64, 32, 32}, GetParam(), false);
   const Tensor y = layer.lying(layer().relu());
@@ -111,8 +111,8 @@ TEST_P(BatchNormPlan, EvaluationIsOneKernel) {
   EXPECT_NEAR(work.written, 1, kSmall) << plan;
 }
 
-// As in a training step: two sums of the gradient and x, their combination, and the gradient of x.
-// What relu let through is known from x again.
+// A training step has two sums of the gradient and x, their combination, and the gradient of x. The
+// mask of relu is recomputed from x.
 TEST_P(BatchNormPlan, BothWaysReadInputFourTimesAndGradientTwice) {
   const Layer layer({16, 64, 32, 32}, GetParam());
   const Tensor y = layer.lying(layer().relu());
@@ -124,7 +124,7 @@ TEST_P(BatchNormPlan, BothWaysReadInputFourTimesAndGradientTwice) {
   EXPECT_NEAR(work.written, 2, 2 * kSmall) << plan;
 }
 
-// Where the result was observed before, what relu let through is read from it.
+// If the result was observed before, the mask of relu is computed from it.
 TEST_F(BatchNormPlans, BackwardOfWhatWasObservedReadsTheResult) {
   if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({16, 64, 32, 32});
@@ -154,7 +154,7 @@ TEST_F(BatchNormPlans, BackwardReadsGradientAndInputTwice) {
   EXPECT_NEAR(work.written, 1, kSmall) << plan;
 }
 
-// Few values are not cut up.
+// Few values are not split into chunks.
 TEST_F(BatchNormPlans, FewValuesAreOneKernel) {
   const Layer layer({16, 8, 4, 4});
   const Tensor y = layer().relu();
@@ -165,7 +165,7 @@ TEST_F(BatchNormPlans, FewValuesAreOneKernel) {
 // ---- Statistics.
 
 struct Reference {
-  std::vector<double> mean, variance;  // by channel, the variance a biased one
+  std::vector<double> mean, variance;  // for each channel; the variance is biased
 };
 Reference reference_of(const std::vector<float>& x, const Shape& shape) {
   const std::int64_t n = shape[0], c = shape[1], s = shape.numel() / (n * c);
@@ -187,7 +187,8 @@ Reference reference_of(const std::vector<float>& x, const Shape& shape) {
   return result;
 }
 
-// The batch's statistics, as momentum 1 leaves them; the variance biased again.
+// The batch's statistics, which momentum 1 stores as the running ones, with the variance made
+// biased.
 Reference statistics_of(const Tensor& x) {
   const Tensor mean = zeros({x.size(1)}, here()).clone(), variance = ones({x.size(1)}, here());
   const Tensor spread = variance.clone();
@@ -219,7 +220,7 @@ void expect_statistics(const Shape& shape, double centre, double tolerance, Spoi
 }
 void nothing(std::vector<float>&) {}
 
-// In f32 the squares themselves are 1e8 and have no digit of a variance of 1.
+// In f32 the squares are about 1e8 and contain no digit of a variance of 1.
 TEST(BatchNormStatistics, AreGoodFarFromZero) {
   expect_statistics({16, 2, 32, 32}, 1e4, 1e-5, nothing);
   if (!thorough()) return;
@@ -232,8 +233,8 @@ TEST(BatchNormStatistics, AreGoodFarFromZero) {
   }
 }
 
-// What a chunk's elements are measured from is no outlier, be it its first element or, as in images
-// that begin and end alike, one of each end.
+// A chunk's reference value is not an outlier, whether its first element is one or, as in images
+// with similar borders, one element at each end is.
 TEST(BatchNormStatistics, AreGoodWhereFirstElementsLieApart) {
   if (!thorough()) GTEST_SKIP() << "the formula does not depend on devices";
   const auto expect_good = [](const Shape& shape, bool channels_last) {
@@ -258,13 +259,13 @@ TEST(BatchNormStatistics, AreGoodWhereFirstElementsLieApart) {
   };
   for (const bool channels_last : {false, true}) {
     expect_good({16, 2, 32, 32}, channels_last);   // chunks of images
-    expect_good({8, 2, 32, 32}, channels_last);    // one
+    expect_good({8, 2, 32, 32}, channels_last);    // a single chunk
     expect_good({1, 2, 150, 100}, channels_last);  // of lines
-    expect_good({13, 2, 31, 31}, channels_last);   // that do not come out even
+    expect_good({13, 2, 31, 31}, channels_last);   // lengths that do not divide evenly
   }
 }
 
-// Chunks that do not come out even: of images, of lines, of single values.
+// Chunks of images, of lines and of single values whose lengths do not divide evenly.
 TEST(BatchNormStatistics, OfChunksThatAreShorterAtTheEnd) {
   expect_statistics({10007, 3}, 2, 1e-5, nothing);
   if (!thorough()) return;
@@ -274,8 +275,8 @@ TEST(BatchNormStatistics, OfChunksThatAreShorterAtTheEnd) {
   }
 }
 
-// Gradients of channels in chunks against those of the same channels normalised by tensor
-// operations, in f64 where the device has it.
+// The gradients of channels in chunks against those of the same channels normalised by tensor
+// operations, in f64 if the device supports it.
 TEST(BatchNormStatistics, GradientsOfChunks) {
   if (!thorough()) GTEST_SKIP() << "too many kernels to compile";
   const DType dtype = conformance::widest();
@@ -324,7 +325,7 @@ TEST(BatchNormRunning, ChangeInPlaceWithoutHistory) {
   layer();
   const std::vector<float> twice = alias.to_vector<float>();
   for (std::size_t i = 0; i < before.size(); ++i) {
-    // The batch is the same: what is left of the difference is 0.9 of it each time.
+    // The batch is the same, so the remaining difference shrinks to 0.9 each time.
     EXPECT_NEAR(twice[i] - once[i], 0.9F * (once[i] - before[i]), 1e-6F);
   }
 }
@@ -339,7 +340,7 @@ TEST(BatchNormRunning, StayWhileEvaluatingAndAreUpdatedUnderNoGrad) {
   EXPECT_NE(layer.variance.to_vector<float>(), before);
 }
 
-// The gradient of an earlier call is by the statistics of that call.
+// The gradient of an earlier call uses the statistics of that call.
 TEST(BatchNormRunning, LaterChangesDoNotReachEarlierGradients) {
   if (!thorough()) GTEST_SKIP() << "kernels to spare";
   Layer layer({4, 3, 5, 6});
@@ -368,7 +369,8 @@ TEST(BatchNormRunning, OfHalvesAreF32) {
   EXPECT_EQ(layer.mean.to_vector<float>(), wide.mean.to_vector<float>());
 }
 
-// A training step with batch norm repeats its plan, and its running statistics stay in their place.
+// A training step with batch norm repeats its plan, and its running statistics stay in their
+// buffers.
 TEST(BatchNormRunning, AStepRepeats) {
   if (!thorough()) GTEST_SKIP() << "kernels to spare";
   const Layer layer({8, 4, 6, 6});
@@ -387,7 +389,7 @@ TEST(BatchNormRunning, AStepRepeats) {
   EXPECT_EQ(after.allocations, before.allocations);
 }
 
-// ---- Gradients against differences, and theirs.
+// ---- Gradients against finite differences, and gradients of gradients.
 
 TEST(BatchNormGradients, AreThoseOfDifferencesAndOfAnyOrder) {
   if (conformance::widest() != DType::f64) GTEST_SKIP() << "differences want f64";

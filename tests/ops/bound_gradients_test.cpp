@@ -1,5 +1,5 @@
-// Gradients at bounds: clamp, its layers, and the layers whose slope changes at a point, compared
-// with PyTorch 2.15. In halves a rule must ask x itself on which side it lies.
+// Gradients at bounds: clamp, its layers, and layers whose slope changes at a point, compared with
+// PyTorch 2.15. In halves a rule must decide by x itself on which side of the bound it lies.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,12 +45,12 @@ TEST(BoundGradients, ThatAreNumbersGiveNoGradientAtThem) {
     nn::ReLU6 relu6;
     EXPECT_EQ(slope(x, [&](const Tensor& t) { return relu6(t * 2); }), (Floats{0, 0, 2, 2, 0, 2}));
   }
-  // The bound is the half nearest to it.
+  // The bound is rounded to the nearest half.
   const Tensor one = tensor({1}, of(DType::bf16));
   EXPECT_EQ(slope(one, [](const Tensor& t) { return clamp(t, {}, 1.003); }), (Floats{0}));
 }
 
-// low, high; then for x of -1, 0, 1 and NaN the gradients of x, low and high.
+// low, high; then, for x of -1, 0, 1 and NaN, the gradients of x, low and high.
 struct Shared {
   double low, high;
   Floats x, lower, upper;
@@ -96,7 +96,7 @@ TEST(BoundGradients, OneTensorIsAMaximumOrMinimum) {
   EXPECT_EQ(values(gradients[0]), (Floats{1, 0.5, 0, 0, 1}));
 }
 
-// x + 3 is 6 in bf16 for 2.984, which lies below the bound all the same.
+// For x = 2.984, x + 3 is rounded to 6 in bf16, but x is still below the bound.
 TEST(BoundGradients, OfHalvesAreAskedOfXItself) {
   nn::Hardsigmoid hardsigmoid;
   const Tensor x = tensor({2.984375, -2.984375, 3, -3, 0, kNan}, of(DType::bf16));

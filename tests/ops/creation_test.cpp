@@ -18,7 +18,7 @@ TensorOptions here(std::optional<DType> dtype = std::nullopt, bool grad = false)
   return {.dtype = dtype, .device = test_device(), .requires_grad = grad};
 }
 std::vector<double> doubles(const Tensor& x) { return x.to(Device::cpu()).to_vector<double>(); }
-// Where a kernel takes long to compile, one of each kind.
+// One dtype of each kind if compiling a kernel takes long.
 std::vector<DType> dtypes() {
   if (!thorough()) return {DType::bf16, DType::f32, DType::u8, DType::boolean};
   std::vector<DType> present;
@@ -168,7 +168,7 @@ TEST(Creation, RankZeroAndEmptyTensorsWork) {
 }
 
 TEST(Creation, SizesAreSixtyFourBits) {
-  // More elements than 32 bits count, in no memory.
+  // More elements than 32 bits can count, without memory.
   const Tensor x = zeros({std::int64_t{3} << 30, 4}, here(DType::u8));
   EXPECT_EQ(x.numel(), std::int64_t{3} << 32);
   EXPECT_EQ(x.narrow(0, (std::int64_t{3} << 30) - 2, 2).to_vector<std::uint8_t>(),
@@ -210,7 +210,7 @@ TEST(Printing, IsTruncated) {
             "[[0.0000, 0.0000, 0.0000, ..., 0.0000, 0.0000, 0.0000],");
 }
 
-// ---- Reading moves bytes once, and again only when the value changed.
+// ---- Reading copies bytes once, and again only after the value has changed.
 
 TEST(Reading, TheHostCopyIsKeptUntilTheHandleChanges) {
   Tensor x = (arange(64, here(DType::f32)) * 2).eval();
@@ -257,7 +257,7 @@ TEST(DeviceInfo, ToMovesTensorsModulesAndGradients) {
   EXPECT_EQ(layer.device(), test_device());
   EXPECT_EQ(layer.weight->grad().device(), test_device());
   EXPECT_TRUE(layer.weight->is_leaf() && layer.weight->requires_grad());
-  // Through a move in the middle of a graph gradients flow back to where they belong.
+  // Gradients flow back through a move in the middle of a graph.
   const Tensor x = ones({4, 3}, {.requires_grad = true});
   layer((x * 2).to(test_device())).to(Device::cpu()).sum().backward();
   EXPECT_EQ(x.grad().device(), Device::cpu());

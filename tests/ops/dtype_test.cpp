@@ -14,7 +14,7 @@
 namespace volta {
 namespace {
 
-// Numbers that tell conversions apart: fractions, ties of halves, ends of ranges, -0.
+// Numbers that distinguish conversions: fractions, ties of halves, ends of ranges, -0.
 std::vector<double> numbers_for(DType from) {
   switch (from) {
     case DType::f16:
@@ -37,12 +37,12 @@ std::vector<double> numbers_for(DType from) {
   return {};
 }
 
-// What C says, with integers that wrap, as `to`.
+// C's conversion, with integers that wrap.
 double converted(double value, DType from, DType to) {
   if (to == DType::boolean) return value != 0 ? 1 : 0;
   if (is_floating(to)) {
     const bool half = to == DType::f16 || to == DType::bf16;
-    // Halves are made of f32.
+    // Halves are converted from f32.
     return conformance::in_dtype(half && from != DType::f16 && from != DType::bf16
                                      ? conformance::in_dtype(value, DType::f32)
                                      : value,
@@ -54,7 +54,7 @@ double converted(double value, DType from, DType to) {
   return static_cast<double>(whole);
 }
 
-// Floats out of an integer dtype's range are left to the device.
+// Floats outside of an integer dtype's range depend on the device.
 bool specified(double value, DType from, DType to) {
   if (!is_floating(from)) return true;
   if (to == DType::i32) return std::abs(value) < 2147483648.0;
@@ -75,7 +75,7 @@ TEST(DTypes, EveryPairConverts) {
     for (const DType to : all) results.push_back(x.to(to));  // one plan, and one kernel
     for (std::size_t k = 0; k < all.size(); ++k) {
       EXPECT_EQ(results[k].dtype(), all[k]);
-      // In i64 or f64, which hold every value exactly here.
+      // f64 represents every value here exactly.
       const std::vector<double> got = results[k].to(Device::cpu()).to_vector<double>();
       for (std::size_t i = 0; i < got.size(); ++i) {
         if (!specified(source.values[i], from, all[k])) continue;
@@ -97,7 +97,7 @@ TEST(DTypes, NanAndInfinity) {
     EXPECT_EQ(values[1], INFINITY) << dtype;
     EXPECT_EQ(values[2], -INFINITY) << dtype;
   }
-  // As integers they are some number: no error, and the neighbours are right.
+  // As integers these are unspecified numbers: there is no error, and their neighbours are correct.
   const Tensor mixed = tensor({1, NAN, 3, INFINITY, -5}, {.device = test_device()});
   for (const DType dtype : {DType::i32, DType::i64}) {
     const auto values = mixed.to(dtype).to(Device::cpu()).to(DType::i64).to_vector<std::int64_t>();
@@ -114,9 +114,9 @@ TEST(DTypes, ConversionsToFloatsHaveAGradient) {
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{3, 3}));
 }
 
-// ---- A device without f64: a process in which OpenCL has none.
+// ---- A device without f64: a process in which OpenCL does not support it.
 
-// Exits with 0 if everything that must work does, and what cannot says so.
+// Exits with 0 if everything that must work does, and everything else gives an error.
 [[noreturn]] void use_a_device_without_f64() {
   const Device device = Device::opencl(0);
   const std::string start = to_string(device) + " (" + device.name() + ") has no f64";
@@ -147,7 +147,7 @@ TEST(DTypes, ConversionsToFloatsHaveAGradient) {
   refused("zeros_like", [&] { zeros_like(x, {.dtype = DType::f64}); });
   const double value = 1;
   refused("from_blob", [&] { from_blob(&value, {1}, {.device = device}); });
-  // Random numbers, sequences and numbers among kernels need no doubles.
+  // Random numbers, sequences and numbers in kernels need no doubles.
   const auto check = [&](const Tensor& on_device, const Tensor& on_cpu, double tolerance) {
     const auto a = on_device.to_vector<double>(), b = on_cpu.to_vector<double>();
     for (std::size_t i = 0; i < b.size(); ++i) {
@@ -170,7 +170,7 @@ TEST(DTypes, ConversionsToFloatsHaveAGradient) {
 
 TEST(DTypesDeathTest, DevicesWithoutDoublesSaySo) {
   if (test_device().type() != DeviceType::opencl) GTEST_SKIP() << "hides what OpenCL has";
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, from its start
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // uses a new process
   setenv("VOLTA_OPENCL_F64", "off", 1);
   EXPECT_EXIT(use_a_device_without_f64(), testing::ExitedWithCode(0), "");
   unsetenv("VOLTA_OPENCL_F64");

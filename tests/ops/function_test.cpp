@@ -1,4 +1,4 @@
-// Operations of users: formulas as operations, on every device, with and without given gradients.
+// User-defined operations: formulas on every device, with and without given gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ TEST(ScalarFunctions, ComputeTheirFormulaAndGradient) {
 TEST(ScalarFunctions, AreOneNodeAndFuse) {
   const ScalarFunction cubic({.formula = "x * x * x - 2 * x + 1"});
   const Tensor x = points(false);
-  (cubic(x * 2) + 1).eval();  // planned and compiled
+  (cubic(x * 2) + 1).eval();  // builds and compiles the plan
   synchronize(test_device());
   const Counters before = counters();
   const Tensor y = cubic(x * 2) + 1;

@@ -1,5 +1,5 @@
-// Numbers beside f16 and bf16: they take part as f32, forward and backward, and the result is
-// rounded once. Where operands are compared or chosen, a number is the half nearest to it, as in
+// Numbers beside f16 and bf16 are used as f32, forward and backward, and the result is rounded
+// once. If operands are compared or selected, a number is rounded to the nearest half, as in
 // PyTorch.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ Tensor leaf(Tensor x) {
   return x.set_requires_grad();
 }
 
-// ---- PyTorch 2.15's results, on its CPU.
+// ---- PyTorch 2.15's results on its CPU.
 
 TEST(HalfNumbers, AreNotRoundedBeforeTheyAreUsed) {
   EXPECT_EQ(values(tensor({1e-4, 0}, of(DType::f16)) / 1e-8), (Floats{10000, 0}));
@@ -39,7 +39,7 @@ TEST(HalfNumbers, AreNotRoundedBesideConstants) {
   EXPECT_EQ(values(full({1}, 0.5, of(DType::f16)) * 70000.0), (Floats{35008}));
   EXPECT_EQ(values(full({1}, 3, of(DType::bf16)) * 1.003), (Floats{3.015625}));
   EXPECT_EQ(values(full({2}, 1e-4, of(DType::f16)) / 1e-8), (Floats{10000, 10000}));
-  // A tensor of halves has halves in it, however it is made.
+  // A tensor of halves contains halves, however it is created.
   EXPECT_EQ(values(full({1}, 1.003, of(DType::bf16)) * 3), (Floats{3}));
   EXPECT_EQ(values(scalar(1.003, of(DType::bf16)) * 3), (Floats{3}));
   Tensor filled = zeros({1}, of(DType::bf16));
@@ -59,7 +59,7 @@ TEST(HalfNumbers, OfFormulasAsPyTorch) {
   EXPECT_EQ(values(softplus(x, 1.003, 20)), (Floats{1.3125, 3.046875, 0.97265625, 0.1259765625}));
 }
 
-// A scalar of f32 beside an array of halves is as good as a number, as in PyTorch.
+// An f32 scalar beside an array of halves is treated like a number, as in PyTorch.
 TEST(HalfNumbers, ScalarTensorsAreNumbersToo) {
   const Tensor x = tensor({1, 3, 0.5, -2}, of(DType::bf16));
   const Tensor y = x * scalar(1.003, of(DType::f32));
@@ -81,14 +81,14 @@ TEST(HalfNumbers, AreComparedAsHalves) {
   EXPECT_EQ(infinite.eq(70000.0).to_vector<bool>(), (Bools{false, true}));
 }
 
-// ---- Every operation that takes a number: what it gives in f32, rounded; its gradients, too.
+// ---- Every operation that takes a number: its f32 result rounded, and its gradients.
 
 struct Operation {
   const char* name;
   // x, another tensor, the number
   std::function<Tensor(const Tensor&, const Tensor&, double)> call;
-  bool rounds = false;   // whether the number is the nearest half
-  bool inexact = false;  // whether the gradient is made of the rounded result, as PyTorch's is
+  bool rounds = false;   // whether the number is rounded to the nearest half
+  bool inexact = false;  // whether the gradient is computed from the rounded result, as in PyTorch
 };
 
 std::vector<Operation> operations() {
@@ -124,7 +124,7 @@ std::vector<Operation> operations() {
   };
 }
 
-// Numbers that neither half has.
+// Numbers that neither half dtype can represent.
 constexpr double kNumbers[] = {1.0031, 0.7003};
 
 Tensor spread(double from, double to, DType dtype) {
@@ -136,7 +136,7 @@ class EveryOperation : public ::testing::TestWithParam<DType> {};
 TEST_P(EveryOperation, RoundsItsResultOnly) {
   const DType half = GetParam();
   for (const Operation& operation : operations()) {
-    bool tells = false;  // whether a number that is rounded first would be noticed
+    bool tells = false;  // whether rounding the number first would be noticed
     for (const double n : kNumbers) {
       const double nearest = values(full({1}, n, of(half)))[0];
       const Tensor x = spread(0.3, 3, half), y = spread(2.9, 0.4, half);
@@ -153,7 +153,7 @@ TEST_P(EveryOperation, RoundsItsResultOnly) {
   }
 }
 
-// The f32 gradient of one rule, rounded.
+// Expects the f32 gradient of one rule, rounded.
 TEST_P(EveryOperation, RoundsItsGradientOnly) {
   const DType half = GetParam();
   for (const Operation& operation : operations()) {

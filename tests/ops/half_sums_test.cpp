@@ -1,4 +1,4 @@
-// Gradients of what was broadcast, in halves: summed in f32 and rounded once.
+// Gradients of broadcast operands in halves are summed in f32 and rounded once.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ Tensor gradient(const Function& f, Tensor a, const Tensor& b, const Tensor& weig
   return grad(f(a, b), a, {.grad_outputs = {weights}}).to(Device::cpu()).to(DType::f64);
 }
 
-// Its error is that of rounding f64's gradient to the half, and a little for f32 sums.
+// Expects the error of rounding the f64 gradient to a half, plus a little for f32 sums.
 void expect_rounded_once(const char* name, const Shape& a, const Shape& b, const Function& f) {
   for (const DType half : {DType::f16, DType::bf16}) {
     const Tensor left = drawn(a, 1, half), right = drawn(b, 2, half);

@@ -1,5 +1,5 @@
-// Assigning to parts of tensors: who sees the new value, what is on the right, gradients, and what
-// a loop that writes one row a step costs.
+// Assignment to parts of tensors: which handles see the new value, the right-hand side, gradients,
+// and the cost of a loop that writes one row per step.
 #include <gtest/gtest.h>
 
 #include <type_traits>
@@ -19,7 +19,7 @@ Tensor counting(const Shape& shape) {
 }
 Floats values(const Tensor& t) { return t.to_vector<float>(); }
 
-// ---- What can be assigned to.
+// ---- Targets of assignments.
 
 static_assert(std::is_assignable_v<Tensor&, Tensor>);
 static_assert(std::is_assignable_v<Tensor&, const Tensor&>);
@@ -70,12 +70,12 @@ TEST(IndexAssign, ANameGivenToAPartIsATensorOfItsOwn) {
   Tensor x = counting({3, 2});
   auto row = x[1];
   x[1] = 9;
-  EXPECT_EQ(values(row), (Floats{2, 3}));  // as it was when it was selected
+  EXPECT_EQ(values(row), (Floats{2, 3}));  // the value when it was selected
   row = tensor({5, 6}, here());            // rebinds
   EXPECT_EQ(values(x), (Floats{0, 1, 9, 9, 4, 5}));
   EXPECT_EQ(values(row), (Floats{5, 6}));
   auto other = x[2];
-  other += 1;  // the name's variable, not x
+  other += 1;  // changes the name's variable, not x
   EXPECT_EQ(values(other), (Floats{5, 6}));
   other[0] = 0;
   EXPECT_EQ(values(other), (Floats{0, 6}));
@@ -119,7 +119,7 @@ TEST(IndexAssign, ReadingRecordsWhenTheValueIsAskedFor) {
   const auto row = x[1];
   EXPECT_EQ(recorded(), before);
   EXPECT_EQ(row.shape(), Shape{2});
-  EXPECT_EQ(recorded() - before, 2u);  // a shrink and a reshape, as narrow and squeeze
+  EXPECT_EQ(recorded() - before, 2u);  // a shrink and a reshape, as for narrow and squeeze
   x[0].shape();
   EXPECT_EQ(recorded() - before, 4u);
 }
@@ -132,8 +132,7 @@ TEST(IndexAssign, ValuesBroadcastAndTakeTheDTypeAndDeviceWrittenTo) {
   EXPECT_EQ(x.dtype(), DType::i32);
   EXPECT_EQ(x.to_vector<std::int32_t>(),
             (std::vector<std::int32_t>{0, 0, 1, -1, 1, -1, 0, 0, 1, -1, 1, -1}));
-  x[0] =
-      tensor({1, 2, 3}, {1, 3, 1}, {.dtype = DType::i64});  // from the CPU, with an axis too many
+  x[0] = tensor({1, 2, 3}, {1, 3, 1}, {.dtype = DType::i64});  // from the CPU, with an extra axis
   EXPECT_EQ(x[0].to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1, 2, 2, 3, 3}));
   Tensor flags = zeros({4}, here(DType::boolean));
   flags.slice(0, 1, 3) = 5;
@@ -170,7 +169,7 @@ TEST(IndexAssign, IntegersThatNameAnElementOftenWriteTheLast) {
   Tensor x = zeros({5}, here());
   x[tensor({1, 3, 1, 3, 1}, here(DType::i64))] = tensor({1, 2, 3, 4, 5}, here());
   EXPECT_EQ(values(x), (Floats{0, 5, 0, 4, 0}));
-  // By sorting, too.
+  // The sorted implementation, too.
   const std::int64_t n = 700, k = 2000;
   const Array ids = integers({k}, 0, n - 1, DType::i64);
   const Array rows = numbers({k, 2});
@@ -223,7 +222,7 @@ TEST(IndexAssign, IntegersAndMasksGiveTheirGradients) {
                mask = tensor({1, 0, 1}, here(DType::boolean));
   expect_gradients({numbers({3, 4}), numbers({4, 4})}, [&](const auto& in) {
     Tensor x = in[0].square();
-    x[ids] = in[1].square();  // row 2 twice: the last counts
+    x[ids] = in[1].square();  // row 2 occurs twice: the last value counts
     return x.square();
   });
   if (!thorough()) return;
@@ -235,7 +234,7 @@ TEST(IndexAssign, IntegersAndMasksGiveTheirGradients) {
   const CheckReport report = check_gradients(
       [&](const std::vector<Tensor>& in) {
         Tensor x = in[0].square();
-        x[mask] = in[1].square();  // looks at the mask
+        x[mask] = in[1].square();  // evaluates the mask
         x.index({mask.logical_not()}) = in[2];
         return x.square();
       },
@@ -272,7 +271,7 @@ TEST(IndexAssign, LeavesChangeOnlyUnderNoGrad) {
   const auto row = x[1];
   {
     const NoGrad scope;
-    x[1] = 0;  // selected before, read after
+    x[1] = 0;  // selected before the write, read after it
     EXPECT_EQ(values(row), (Floats{2, 3}));
   }
   (row * row).sum().backward();
@@ -295,7 +294,7 @@ TEST(IndexAssign, InACheckpointedStretch) {
       return y.sin();
     };
   };
-  const auto outside = x[2], again = x[2];  // read inside for the first time
+  const auto outside = x[2], again = x[2];  // first read inside the scope
   checkpoint(with(outside), x).sum().backward();
   const Array once = download(x.grad());
   x.zero_grad();
@@ -303,7 +302,7 @@ TEST(IndexAssign, InACheckpointedStretch) {
   expect_close(download(x.grad()), once, close_in(DType::f32));
 }
 
-// ---- What it costs.
+// ---- Cost.
 
 struct Cost {
   std::uint64_t plans, compilations, launches, allocations;
@@ -374,7 +373,7 @@ TEST(IndexAssign, AnIndexOutOfRangeIsToldOfAtTheNextLook) {
   Tensor x = counting({3, 2});
   x[tensor({0, 3}, here(DType::i64))] = 1;
   EXPECT_THROW(x.to_vector<float>(), IndexError);
-  EXPECT_EQ(values(counting({2})), (Floats{0, 1}));  // the device goes on
+  EXPECT_EQ(values(counting({2})), (Floats{0, 1}));  // the device still works
 }
 
 }  // namespace

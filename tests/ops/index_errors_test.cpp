@@ -1,4 +1,4 @@
-// Indices out of range: who is told, how often, and what goes on as before.
+// Indices out of range: who gets the error, how often, and what continues unaffected.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -20,7 +20,7 @@ TensorOptions here(bool grad = false) { return {.device = test_device(), .requir
 
 Tensor table() { return tensor({10, 20, 30}, {3, 1}, here()); }
 Tensor ids(std::int64_t first) { return from_vector<std::int64_t>({first, 0}, here()); }
-// Rows 7 (there is none) and 0.
+// Row 7, which does not exist, and row 0.
 Tensor bad_rows() { return embedding(table(), ids(7)); }
 
 std::string told(const Tensor& x) {
@@ -38,7 +38,7 @@ std::string told(const Tensor& x) {
 
 TEST(IndexErrors, OnlyReadersOfTheWrongValueAreToldAndEveryTime) {
   const Tensor bad = bad_rows();
-  const Tensor pending = tensor({1, 2, 3}, here()) * 2;  // of the same batch
+  const Tensor pending = tensor({1, 2, 3}, here()) * 2;  // in the same batch
   submit(test_device());
   const Tensor later = tensor({1, 2, 3}, here()) * 3;
   EXPECT_EQ(pending.to_vector<float>(), (std::vector<float>{2, 4, 6}));
@@ -55,7 +55,7 @@ TEST(IndexErrors, OnlyReadersOfTheWrongValueAreToldAndEveryTime) {
   }
 }
 
-// A kernel's threads without an element see sums of 0: no index is wrong there.
+// Threads of a kernel without an element have sums of 0, which is not a wrong index.
 TEST(IndexErrors, NoneWhereIndicesAreSumsOfRows) {
   std::vector<float> rows_of_table(64);
   std::iota(rows_of_table.begin(), rows_of_table.end(), 0.0f);
@@ -171,7 +171,7 @@ TEST(IndexErrors, SynchronizeTellsOnce) {
   EXPECT_TELLS(bad);
 }
 
-// One step of a classifier; gives the loss.
+// Runs one step of a classifier and returns the loss.
 Tensor train(const Tensor& weight, optim::SGD& optimizer, std::int64_t label) {
   optimizer.zero_grad();
   const Tensor loss = cross_entropy(ones({2, 4}, here()).matmul(weight),
@@ -262,8 +262,8 @@ TEST(IndexErrors, AValueAssignedFromAWrongOneKeepsTellingInAFirstBatchToo) {
   }
 }
 
-// Somebody who trains and never looks hears of it from the log, at the latest after the next step
-// that the device comes to.
+// A program that trains and never reads a value gets a warning in the log, at the latest after the
+// next step that the device executes.
 TEST(IndexErrors, ABadBatchIsLoggedIfNobodyLooks) {
   for (const bool first : {true, false}) {
     FirstBatch training;

@@ -1,5 +1,5 @@
-// Indices out of range of operations whose results nobody holds: what is computed by their
-// gradients tells all the same.
+// Indices out of range in operations whose results nobody holds: what their gradients compute
+// reports them nevertheless.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ std::string told(const Tensor& x) {
   }
 }
 
-// An operation with an index of 7 among good ones, and what is left of it: a gradient.
+// An operation with an index of 7 among valid ones, of which only a gradient is held.
 struct Case {
   const char* what;
   OpId op;
@@ -47,7 +47,7 @@ struct Case {
   std::function<Tensor()> gradient;
 };
 
-// The gradient of x where `loss` gives what nobody holds afterwards.
+// The gradient of x for a `loss` whose result nobody holds afterwards.
 template <class Loss>
 Tensor gradient_of(const Tensor& x, const Loss& loss) {
   loss(x).sum().backward();
@@ -221,10 +221,11 @@ TEST(IndexGradients, TellWhereTheOperationIsDead) {
   }
 }
 
-// Whoever adds an operation that checks indices says here how its gradient tells of wrong ones.
+// Every operation that checks indices must have a case that shows how its gradient reports wrong
+// ones.
 TEST(IndexGradients, EveryOperationThatChecksHasACase) {
-  // Recorded for others (their gradients, or numbers and masks checked at the call), with indices
-  // that are theirs or computed.
+  // Recorded by other operations (their gradients, or numbers and masks checked at the call), with
+  // indices that are those of the other operation or computed.
   std::set<OpId> known{OpId::index_sum,     OpId::select_at,    OpId::put_slice,   OpId::resample,
                        OpId::resample_grad, OpId::rows_at_true, OpId::rows_to_true};
   for (const Case& one : cases()) known.insert(one.op);
@@ -234,7 +235,7 @@ TEST(IndexGradients, EveryOperationThatChecksHasACase) {
   }
 }
 
-// ---- A step whose loss nobody keeps.
+// ---- A step whose loss nobody holds.
 
 struct Classifier {
   Tensor weight = leaf({4, 3});
@@ -315,7 +316,7 @@ TEST(IndexGradients, AnIgnoredRowReadsNoWeight) {
   EXPECT_EQ(g[3], 0);
 }
 
-// The loss is looked at before its gradient is computed: the gradient still depends on it.
+// The loss is read before its gradient is computed; the gradient still depends on it.
 TEST(IndexGradients, ALabelIsRememberedFromALossThatWasComputedBefore) {
   const Tensor x = leaf({2, 3});
   {
@@ -350,7 +351,7 @@ TEST(IndexGradients, ALossThatNobodyKeepsTakesNoMoreLaunches) {
   EXPECT_LE(dropped, kept);
 }
 
-// Probabilities are no indices; the operations behind them are told by their own names.
+// Probabilities are not indices, and later operations are reported under their own names.
 TEST(IndexGradients, ALossOfProbabilitiesMovesNoNames) {
   const Tensor loss = cross_entropy(randn({2, 3}, here()), ones({2, 3}, here()) / 3);
   const Tensor rows = embedding(randn({3, 1}, here()), ints({7, 0}, {2}));

@@ -1,4 +1,4 @@
-// Integers where PyTorch 2.15 has them: einsum's sums, and sequences of whole numbers.
+// Integer results as in PyTorch 2.15: einsum's sums, and sequences of whole numbers.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -21,19 +21,19 @@ TEST(IntegerResults, SumsOfEinsumAreAsOtherSums) {
     EXPECT_EQ(rows.to_vector<std::int64_t>(), (Integers{6, 22, 38}));
     EXPECT_EQ(einsum("ij->", {x}).item(), 66);
     EXPECT_EQ(einsum("ii", {x.narrow(1, 0, 3)}).dtype(), DType::i64);
-    // What is only moved, and what is multiplied, keeps its dtype.
+    // Operations that only move or multiply keep the dtype.
     EXPECT_EQ(einsum("ij->ji", {x}).dtype(), dtype);
     EXPECT_EQ(einsum("ij,kj->ik", {x, x}).dtype(), dtype);
     EXPECT_EQ(einsum("ij,ij->", {x, x}).dtype(), dtype);
     EXPECT_EQ(einsum("ij,ij->i", {x, x}).dtype(), dtype);
-    // One operand was summed first.
+    // One operand is summed first.
     const Tensor outer = einsum("ij,k->ik", {x, x.reshape({12})});
     EXPECT_EQ(outer.dtype(), DType::i64);
     EXPECT_EQ(outer[0].to_vector<std::int64_t>(),
               (Integers{0, 6, 12, 18, 24, 30, 36, 42, 48, 54, 60, 66}));
     EXPECT_EQ(einsum("ijm,jk->ik", {x.reshape({3, 2, 2}), x.reshape({2, 6})}).dtype(), DType::i64);
   }
-  // More than a byte has.
+  // The sum exceeds the range of a byte.
   const Tensor bytes = full({2, 4}, 255, of(DType::u8));
   EXPECT_EQ(einsum("ij->i", {bytes}).to_vector<std::int64_t>(), (Integers{1020, 1020}));
 }

@@ -1,5 +1,5 @@
-// Calls that PyTorch computes: shapes that are cropped, broadcast, empty or without an axis. The
-// numbers are PyTorch's, values and gradients.
+// Calls that PyTorch accepts: shapes that are cropped, broadcast, empty or of rank 0. The expected
+// values and gradients are PyTorch's.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using Doubles = std::vector<double>;
 
 TensorOptions here(DType dtype = DType::f32) { return {.dtype = dtype, .device = test_device()}; }
 
-// 0, 1, 2, … of a shape: a leaf that wants a gradient.
+// A leaf that requires a gradient, with the values 0, 1, 2, … in a shape.
 Tensor counting(const Shape& shape) {
   return arange(shape.numel(), here()).reshape(shape).detach().set_requires_grad();
 }
@@ -35,7 +35,7 @@ void expect_is(const Tensor& x, const Shape& shape, const Doubles& values) {
   EXPECT_EQ(x.to_vector<double>(), values);
 }
 
-// The gradient of y weighted by 1, 2, 3, …
+// Runs backward with y weighted by 1, 2, 3, ….
 void backward(const Tensor& y) { y.backward((arange(y.numel(), here()) + 1).reshape(y.shape())); }
 
 TEST(LikePyTorch, NegativePaddingCrops) {
@@ -147,7 +147,7 @@ TEST(LikePyTorch, IndexingAlongTheAxisOfAScalar) {
   expect_is(same, {}, {3});
   (same * 5).backward();
   expect_is(x.grad(), {}, {5});
-  // An index without axes is one of one element.
+  // An index of rank 0 counts as one with a single element.
   const Tensor m = counting({3, 2});
   expect_is(index_select(m, 0, ids({1}, {})), {1, 2}, {2, 3});
   expect_is(index_add(m, 0, ids({2}, {}), tensor({10, 20}, {1, 2}, here())), {3, 2},
@@ -192,7 +192,7 @@ TEST(LikePyTorch, ConcatLeavesOutEmptyVectors) {
   expect_is(x.grad(), {3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   EXPECT_EQ(cat({e, e}).shape(), Shape{0});
   EXPECT_EQ(cat({e, zeros({0, 4}, here())}, 1).shape(), (Shape{0, 4}));
-  // Its dtype counts.
+  // Its dtype takes part in the promotion.
   EXPECT_EQ(cat({zeros({0}, here()), ids({1, 2}, {1, 2})}, 1).dtype(), DType::f32);
 }
 
@@ -272,7 +272,7 @@ TEST(LikePyTorch, BackwardAfterAFill) {
   expect_is(y, {4}, {3, 3, 3, 3});
   y.sum().backward({.retain_graph = true});
   expect_is(a.grad(), {4}, {0, 0, 0, 0});
-  before.sum().backward();  // what was made of the former value
+  before.sum().backward();  // computed from the former value
   expect_is(a.grad(), {4}, {6, 6, 6, 6});
 
   a.zero_grad();
@@ -295,7 +295,7 @@ TEST(LikePyTorch, BackwardAfterAFill) {
   a.zero_grad();
   kept.sum().backward();
   expect_is(a.grad(), {4}, {2, 2, 2, 2});
-  // A constant stays one, and a leaf that wants a gradient is refused.
+  // A constant stays one, and a leaf that requires a gradient is refused.
   Tensor constant = zeros({2}, here());
   constant.fill_(1);
   EXPECT_FALSE(constant.requires_grad());
@@ -305,16 +305,16 @@ TEST(LikePyTorch, BackwardAfterAFill) {
 TEST(LikePyTorch, ASelectionKeepsTheHistoryItHadWhenItWasMade) {
   Tensor x = counting({3, 2});
   auto row = x[1];
-  x.set_requires_grad(false);  // after the selection, before its value is asked for
+  x.set_requires_grad(false);  // after the selection, before its value is read
   EXPECT_TRUE(row.requires_grad());
   (row * row).sum().backward();
   expect_is(x.grad(), {3, 2}, {0, 0, 4, 6, 0, 0});
-  // A value that was not to be differentiated stays so.
+  // A value that did not require a gradient does not get one.
   Tensor plain = zeros({2, 2}, here());
   auto part = plain[0];
   plain.set_requires_grad();
   EXPECT_FALSE(part.requires_grad());
-  // The leaf changed meanwhile, and is frozen.
+  // The leaf has changed and is frozen in the meantime.
   Tensor y = counting({2, 2});
   auto first = y[0];
   {
@@ -338,7 +338,7 @@ TEST(LikePyTorch, ASelectionThatIsFilledKeepsItsHistory) {
 
 TEST(LikePyTorch, ASelectionThatWasWrittenThroughAnotherHasTheNewValue) {
   Tensor x = counting({3, 2}).detach(), v = leaf({7, 8}, {2});
-  auto row = (x[ids({2, 0}, {2})][1] = v);  // through integers: the selection of a copy
+  auto row = (x[ids({2, 0}, {2})][1] = v);  // through integers, so it selects from a copy
   expect_is(x, {3, 2}, {7, 8, 2, 3, 4, 5});
   expect_is(row, {2}, {7, 8});
   EXPECT_TRUE(row.requires_grad());

@@ -1,5 +1,5 @@
-// Losses: how many kernels they and their gradients take, gradients of gradients, modules, and what
-// dtypes meet.
+// Losses: the number of kernels that they and their gradients take, gradients of gradients,
+// modules, and combinations of dtypes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,9 +64,9 @@ std::map<std::string, Loss> all_losses(std::int64_t rows, std::int64_t classes,
   };
 }
 
-// Of elements: the array is one row. Of rows: a loss per row, then their mean. A mean over labels
-// adds up those that are not ignored, or their weights, before: every row's gradient is divided by
-// all of them.
+// For elements the array is one row. For rows there is a loss per row, then their mean. A mean over
+// labels first counts the labels that are not ignored, or sums their weights, because every row's
+// gradient is divided by that.
 TEST(Losses, FewKernelsWithTheirGradients) {
   const std::map<std::string, std::size_t> expected{
       {"nll", 3},
@@ -105,7 +105,7 @@ TEST(Losses, GradientsOfAnyOrder) {
   }
 }
 
-// The first gradient of a target that is probabilities, and of a variance, flows as well.
+// The first gradient of a target with probabilities, and of a variance, flows as well.
 TEST(Losses, GradientsOfTargets) {
   const Tensor x = spread({4, 3}, 0.2, 0.9, DType::f64), y = spread({4, 3}, 0.1, 0.8, DType::f64);
   const Tensor weight = spread({3}, 0.5, 2, DType::f64);
@@ -174,7 +174,7 @@ TEST(Losses, TargetsTakeTheInputsDtype) {
   EXPECT_EQ(cross_entropy(x.to(DType::f16), labels, {.weight = weight}).dtype(), DType::f16);
 }
 
-// One plan serves every label that is ignored, every smoothing and every beta.
+// One plan serves every ignored label, every smoothing and every beta.
 TEST(Losses, NumbersAreArguments) {
   const Tensor x = spread({4, 3}, 0.2, 0.9).eval(),
                labels = (arange(4, here(DType::i64)) % 3).eval();
@@ -188,7 +188,7 @@ TEST(Losses, NumbersAreArguments) {
   EXPECT_EQ(counters().plans_built, built);
 }
 
-// Padded labels need no option: they have no loss, no gradient, and do not count.
+// Padded labels need no option: they have no loss and no gradient, and do not count.
 TEST(Losses, MinusOneHundredIsIgnored) {
   const Tensor x = spread({4, 3}, 0.2, 0.9).eval();
   const Tensor labels = tensor({2, -100, 0, -100}, {4}, here(DType::i64));
@@ -207,7 +207,7 @@ TEST(Losses, MinusOneHundredIsIgnored) {
   EXPECT_TRUE(std::isnan(cross_entropy(x, nobody).item()));
   EXPECT_TRUE(std::isnan(nn::NLLLoss()(x, nobody).item()));
   EXPECT_EQ(cross_entropy(x, nobody, {.reduction = Reduction::sum}).item(), 0);
-  // Probabilities have no label to be ignored; the default is no complaint.
+  // Probabilities have no ignored label, and the default is accepted.
   EXPECT_GT(cross_entropy(x, softmax(x, 1)).item(), 0);
 }
 

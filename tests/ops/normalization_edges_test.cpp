@@ -1,5 +1,4 @@
-// Normalisation of what is no ordinary batch: no elements at all, numbers whose squares are
-// infinite.
+// Normalisation of unusual batches: no elements at all, or numbers whose squares are infinite.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -28,7 +27,7 @@ class OnOneDevice : public ::testing::Test {
 class NormalizationOfNothing : public OnOneDevice {};
 class NormalizationOfHugeNumbers : public OnOneDevice {};
 
-// ---- No elements: an empty result with a history, gradients of 0 for weight and bias.
+// ---- No elements: an empty result with a history, and gradients of 0 for weight and bias.
 
 template <class Normalize>
 void expect_nothing(const Shape& shape, std::int64_t parameters, Normalize normalize) {
@@ -90,7 +89,7 @@ TEST_F(NormalizationOfNothing, BatchNormLeavesItsRunningStatistics) {
   }
 }
 
-// ---- Squares that are infinite: a deviation of infinity, by which everything is 0.
+// ---- Infinite squares: the deviation is infinite, and dividing by it gives 0.
 
 void expect_zeros(const Tensor& t, const char* which) {
   for (const float value : t.to_vector<float>()) ASSERT_EQ(value, 0) << which;
@@ -157,7 +156,7 @@ TEST_F(NormalizationOfHugeNumbers, GroupAndLayerNorm) {
                   });
 }
 
-// An infinite element is no large number: nothing can be said of its channel.
+// An infinite element is not a large number: nothing can be said about its channel.
 TEST_F(NormalizationOfHugeNumbers, InfinityIsNone) {
   const Tensor x = from_vector(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {8, 1}, here());
   const Tensor mean = of({1}, 0), variance = of({1}, 1);

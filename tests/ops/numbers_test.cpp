@@ -1,5 +1,5 @@
-// Numbers among operands: which the tensor's integers have, what is compared exactly, which dtypes
-// operations of three operands and activations take, and what may be changed in place.
+// Numbers among operands: which numbers fit the tensor's integers, exact comparisons, the dtypes of
+// operations with three operands and of activations, and in-place changes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -65,7 +65,7 @@ TEST(Numbers, ThatFitKeepTheDtypeAndFractionsMakeFloats) {
             (std::vector<std::uint8_t>{0, 7, 255}));
 }
 
-// PyTorch converts the number first: there u8 > -1 is false and i32 < 2^40 may be.
+// PyTorch converts the number first: there u8 > -1 is false, and i32 < 2^40 may be.
 TEST(Numbers, AreComparedAsTheyAre) {
   const Tensor u = bytes(), i = words();
   constexpr std::int64_t large = std::int64_t{1} << 40;
@@ -94,7 +94,7 @@ TEST(NumberErrors, ResultsOfAHigherKindStayOutOfPlace) {
   EXPECT_EQ(mask.to_vector<bool>(), (Bools{true, true, true}));
   mask *= flags();
   EXPECT_EQ(mask.to_vector<bool>(), (Bools{true, false, true}));
-  whole += tensor({1, 2, 3}, of(DType::i64));  // of one kind: PyTorch narrows, too
+  whole += tensor({1, 2, 3}, of(DType::i64));  // the same kind of dtype; PyTorch narrows, too
   EXPECT_EQ(whole.to_vector<std::int64_t>(), (Integers{-4, 2, 10}));
 }
 
@@ -111,7 +111,7 @@ TEST(Numbers, OfThreeOperandsDecideAsOthersDo) {
   EXPECT_EQ(lerp(x, 0, 0.5).to_vector<float>(), (std::vector<float>{0.5, 1, 2}));
 }
 
-// ---- Tensors of no axes: 0 and -1 stand for the axis they would have.
+// ---- Scalars: 0 and -1 stand for the axis that they would have.
 
 TEST(ScalarTensors, TakeTheAxisTheyWouldHave) {
   for (const std::int64_t axis : {0, -1}) {
@@ -157,7 +157,7 @@ TEST(ScalarTensorErrors, OtherAxesAreOutOfRange) {
   expect<ArgumentError>([&] { topk(x, 2); }, "topk: 2 of the elements of a scalar");
   expect<ShapeError>([&] { index_select(x, 0, zeros({2}, of(DType::i64))); },
                      "index_select: indices [2] of a scalar");
-  // As in PyTorch: what takes parts of an axis needs one.
+  // As in PyTorch, operations that take a part of an axis need one.
   expect<ShapeError>([&] { x.narrow(0, 0, 1); }, "narrow: axis 0 is out of range for []");
   expect<ShapeError>([&] { x.split(1); }, "split: axis 0 is out of range for []");
   expect<ShapeError>([&] { x.roll(1, 0); }, "roll: axis 0 is out of range for []");
@@ -189,7 +189,7 @@ TEST(Constants, ThatDoNotFitAreOutOfMemory) {
   const Tensor most = zeros({std::int64_t{1} << 62}, of(DType::u8));
   expect<OutOfMemory>([&] { most.to_vector<float>(); },
                       "to_vector: 4611686018427387904 elements do not fit into memory");
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the program at such a size
+#if !defined(__SANITIZE_ADDRESS__)  // it ends the program at such a size
   const Tensor many = zeros({std::int64_t{1} << 44}, of(DType::f32));
   expect<OutOfMemory>([&] { many.to_vector<float>(); },
                       "to_vector: 17592186044416 elements do not fit into memory");

@@ -1,4 +1,4 @@
-// The table of calls, and what holds for every call on the device under test.
+// The table of calls, and properties of every call on the device under test.
 #include "ops/op_calls.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Input index(const Shape& shape) { return {Role::index, shape}; }
 Input mask(const Shape& shape) { return {Role::mask, shape}; }
 
 const Input kMatrix = value({2, 3});
-const Input kLarge = value({64, 64});  // times another: more than a kernel takes over
+const Input kLarge = value({64, 64});  // a product with another one is too large for a kernel
 
 template <class Function>
 Call call(std::string op, std::vector<Input> inputs, Function function, std::string result = {}) {
@@ -36,7 +36,7 @@ Call call(std::string op, std::vector<Input> inputs, Function function, std::str
           std::move(result)};
 }
 
-// Of a call that copies its operands to where the tensor is that it writes to.
+// A call that copies its operands to the device of the tensor that it writes to.
 Call moving(Call one) {
   one.moves = true;
   return one;
@@ -44,7 +44,7 @@ Call moving(Call one) {
 
 Tensors both(const Sorted& sorted) { return {sorted.values, sorted.indices}; }
 
-// A variable that is changed, and returned.
+// Changes a variable and returns it.
 template <class Change>
 auto changed(Change change) {
   return [change](const Tensors& in) {
@@ -344,8 +344,8 @@ TEST(OpCalls, EveryOperationOfTheHeadersIsCalled) {
   EXPECT_EQ(called, declared);
 }
 
-// Wherever the operands are, the result is there, and so is all that computes it. Where kernels
-// take long to compile they are planned only: the golden values run each operation there.
+// The result is on the device of the operands, and so is everything that computes it. If compiling
+// kernels takes long, they are only planned: the golden tests run each operation there.
 TEST(OpCalls, NothingFallsBackToTheCpu) {
   for (const Call& one : all()) {
     SCOPED_TRACE(one.op);
@@ -364,8 +364,8 @@ TEST(OpCalls, NothingFallsBackToTheCpu) {
   }
 }
 
-// Operands on two devices are refused where the policy says so, whichever operand it is, but for
-// what is written into a tensor.
+// Operands on two devices are refused if the policy says so, whichever operand it is, except values
+// that are written into a tensor.
 TEST(OpCalls, MixedDevicesAreRefused) {
   if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
   const ExecutionContext strict({.mixed_devices = MixedDevices::error});
@@ -376,7 +376,7 @@ TEST(OpCalls, MixedDevicesAreRefused) {
       inputs[i] = inputs[i].to(Device::cpu());
       try {
         const Tensors results = one.function(inputs);
-        explain(std::span<const Tensor>(results));  // a selection is read when somebody asks
+        explain(std::span<const Tensor>(results));  // a selection is read on demand
         EXPECT_TRUE(one.moves) << "passed";
       } catch (const DeviceError& error) {
         EXPECT_FALSE(one.moves);

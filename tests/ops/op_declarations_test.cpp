@@ -1,5 +1,5 @@
-// Reading declarations out of headers. The headers are ours: comments stand behind a function or
-// above several, to the next blank line; a title's ends with the line that ends a sentence.
+// Reads declarations from our own headers. A comment stands after a function, or above several
+// functions up to the next blank line. A title's comment ends with the line that ends a sentence.
 #include "ops/op_declarations.h"
 #include "support/paths.h"
 
@@ -137,7 +137,7 @@ class Parser {
       return;
     }
     std::string text = statement_.substr(0, statement_.rfind(')') + 1);
-    // A body calls others: the declaration ends before it.
+    // The body may contain calls, so the declaration ends before it.
     for (std::size_t i = 0, round = 0; i < statement_.size(); ++i) {
       round += statement_[i] == '(' ? 1u : 0u;
       round -= statement_[i] == ')' ? 1u : 0u;
@@ -149,7 +149,7 @@ class Parser {
     add(signature_of(text));
   }
 
-  // A type without what makes and compares its values.
+  // Removes constructors and comparisons from the text of a type.
   static std::string fields_of(const std::string& statement, const std::string& name) {
     const std::regex constructor(" *(constexpr|explicit) [^;{]*\\b" + name +
                                  "\\([^{;]*[{][^}]*[}]|"
@@ -167,7 +167,7 @@ class Parser {
     for (const std::string& comment : {comment_, behind_}) add_comment(*found, comment);
   }
 
-  // Those that signatures name, and those that these name, which were declared before.
+  // Adds the types that signatures use, and the types that these use, which were declared before.
   void add_types(Operation& operation) const {
     std::vector<std::string> texts = operation.signatures;
     for (auto type = types_.rbegin(); type != types_.rend(); ++type) {
@@ -188,12 +188,12 @@ class Parser {
 
   std::vector<Group> groups_;
   std::vector<Type> types_;
-  std::string comment_;  // about what is declared up to a blank line or the next one
+  std::string comment_;  // comment on the declarations up to a blank line or the next comment
   std::string statement_, behind_;
   bool in_comment_ = false, in_title_ = false;
 };
 
-// The sections of Tensor that hold operations.
+// Whether the section of Tensor contains operations.
 bool is_of_operations(const Group& group) {
   static const std::set<std::string> titles{"Copies and conversions", "In place", "Parts",
                                             "Operations as methods"};

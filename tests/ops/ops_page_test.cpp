@@ -1,6 +1,6 @@
-// docs/ops.md is made here: signatures and comments of the headers, formulas of
-// graph/record/elementwise.def, texts of op_texts.def, and what calls of every operation show of
-// dtypes and steps.
+// Generates docs/ops.md: from signatures and comments of the headers, formulas of
+// graph/record/elementwise.def, the texts of op_texts.def, and the dtypes and steps measured by
+// calling every operation.
 //   VOLTA_UPDATE_DOCS=1 volta_tests --gtest_filter='OpsPage.*'    writes the page anew
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ using graph::OpId;
 
 // ---- Texts.
 
-// Texts that only describe: the value, and the gradient where it is a rule, is computed by others.
+// Values, and gradients by a rule, that are computed by other code; the texts only describe them.
 struct ScalarText {
   std::string name, parameters, value;
   std::vector<std::string> gradients;
@@ -110,7 +110,7 @@ std::string gradients_text(const std::string& parameters,
   return joined(parts, "; ");
 }
 
-// ---- What calls show.
+// ---- Measurements.
 
 class RecordedOps final : public graph::RecordingObserver {
  public:
@@ -130,7 +130,8 @@ class RecordedOps final : public graph::RecordingObserver {
 constexpr std::array kDTypes{DType::f16, DType::bf16, DType::f32, DType::f64,
                              DType::i32, DType::i64,  DType::u8,  DType::boolean};
 
-// The dtype of the first result where the inputs of a role have a dtype; none: refused.
+// The dtype of the first result if the inputs of a role have a dtype; nothing if the call is
+// refused.
 std::optional<DType> result_of(const calls::Call& call, const std::vector<DType>& dtypes) {
   calls::Tensors inputs;
   for (std::size_t i = 0; i < dtypes.size(); ++i)
@@ -150,7 +151,7 @@ std::optional<DType> result_with(const calls::Call& call, calls::Input::Role rol
   return result_of(call, dtypes);
 }
 
-// "floats, i64": classes where all of one is there.
+// "floats, i64": a class of dtypes is named if it is complete.
 std::string dtype_names(const std::vector<DType>& dtypes) {
   const auto has = [&](DType dtype) {
     return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
@@ -188,7 +189,7 @@ std::string values_text(const calls::Call& call) {
     if (by_outcome[outcome].empty()) outcomes.push_back(outcome);
     by_outcome[outcome].push_back(dtype);
   }
-  // What gives f32 anyway, or bool, is no case of its own.
+  // If the dtype's own result equals that of the others (f32 or bool), it is not listed separately.
   for (const std::string& outcome : outcomes) {
     const auto same = by_outcome.find(" → the same");
     if (same == by_outcome.end() || same->second.size() != 1 || outcomes.size() != 2) break;
@@ -204,7 +205,7 @@ std::string values_text(const calls::Call& call) {
   return joined(parts, "; ");
 }
 
-// What becomes of an f32 beside f64.
+// Describes the result of f32 combined with f64.
 std::string mixture_text(const calls::Call& call) {
   std::vector<DType> dtypes;
   bool first = true;
@@ -238,14 +239,14 @@ std::vector<std::string> dtype_texts(const calls::Call& call) {
   return parts;
 }
 
-// With nothing else pending: it would be among the steps.
+// Evaluates everything else that is pending, because it would be among the steps.
 calls::Tensors lone_inputs(const calls::Call& call, Device device) {
   calls::Tensors inputs = calls::usual_inputs(call, device);
   submit(device);
   return inputs;
 }
 
-// Kinds of the steps that computing the results takes.
+// Returns the kinds of the steps that computing the results takes.
 std::set<std::string> steps_of(const calls::Tensors& results) {
   std::set<std::string> kinds;
   for (const StepInfo& step : explain(std::span<const Tensor>(results)).steps)
@@ -272,8 +273,8 @@ void add_new(std::vector<T>& all, const T& one) {
 }
 
 struct Measured {
-  std::vector<OpId> ops;  // recorded
-  // By what becomes of the values, the first of the texts: forms of a call may differ in that.
+  std::vector<OpId> ops;  // the recorded operations
+  // The texts on dtypes for each form of the call; the first text, on values, identifies a form.
   std::vector<std::vector<std::string>> dtypes;
   std::set<std::string> steps;
 };
@@ -379,7 +380,7 @@ class Page {
           << backends_text(seen.steps) << "\n";
   }
 
-  // A comment as a sentence; one word is another operation's name.
+  // Turns a comment into a sentence; a single word is the name of another operation.
   static std::string sentence(std::string text) {
     const bool whole = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
     if (whole) return "The same as " + code(text) + ".";
@@ -488,7 +489,7 @@ TEST(OpsPage, IsWhatTheTableAndTheCallsSay) {
     std::ofstream(declarations::source_path("docs/ops.md")) << text;
     return;
   }
-  // Line by line: a whole page in a message helps nobody.
+  // Compares line by line, because a message with the whole page would help nobody.
   std::istringstream made(text), committed(declarations::read_source("docs/ops.md"));
   std::string expected, actual;
   for (int line = 1; std::getline(made, expected); ++line) {
@@ -499,9 +500,9 @@ TEST(OpsPage, IsWhatTheTableAndTheCallsSay) {
   EXPECT_FALSE(std::getline(committed, actual)) << "docs/ops.md goes on: " << actual;
 }
 
-// What the page says of backends: every device plans the steps that the CPU plans. Convolutions are
-// kernels and products where there is no library for them, and a bias is a kernel where the library
-// does not add it.
+// Verifies the page's statements about backends: every device plans the same steps as the CPU.
+// Convolutions are kernels and products without a library for them, and a bias is a kernel if the
+// library does not add it.
 TEST(OpsPage, StepsAreTheSameOnEveryDevice) {
   const testing::NoProgramsCollected ordinary;
   for (const calls::Call& call : calls::all()) {
@@ -533,7 +534,7 @@ TEST(OpsPage, ProductsAreCallsOfTheLibrary) {
   }
 }
 
-// The texts of elementwise.def that only describe are true: as functions of their own they give the
+// The descriptive formulas of elementwise.def are true: as functions of their own they give the
 // operation's value and gradients, also at ties, zeros and NaN.
 TEST(OpsPage, TextsAgreeWithTheOperations) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "texts do not depend on devices";

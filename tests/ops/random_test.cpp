@@ -1,4 +1,4 @@
-// Random numbers: generators, streams, distributions; the same on every device.
+// Random numbers: generators, streams, and distributions, equal on every device.
 #include "volta/random.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ TEST(Generators, CheckpointsDrawTheSameAgain) {
     };
     const Tensor y = again ? checkpoint(layer, x) : layer(x);
     const GeneratorState between = g.state();
-    rand({4}, from(g));  // the stream has gone on when the stretch is computed again
+    rand({4}, from(g));  // the stream has advanced when the section is recomputed
     y.sum().backward();
     EXPECT_EQ(g.state().offset, between.offset + 1);
     return x.grad().to_vector<float>();
@@ -129,7 +129,7 @@ TEST(Generators, DrawingAgainReplaysThePlan) {
   EXPECT_EQ(counters().plans_built, built);
 }
 
-// ---- Streams: what a number depends on.
+// ---- Streams: what the numbers depend on.
 
 TEST(Streams, PhiloxIsPhilox) {
   // Known answers of Philox4x32-10 for a counter and key of 0.
@@ -170,7 +170,7 @@ TEST(Streams, UniformsAndIntegersAreTheseBitsOnEveryDevice) {
   for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(wide[i], words[i] * 0x1p-32) << i;
 }
 
-// The distance in steps from one float to the next.
+// The number of floats from one to the other.
 std::int64_t ulps(float a, float b) {
   const auto order = [](float x) {
     const auto bits = std::bit_cast<std::int32_t>(x);
@@ -197,7 +197,7 @@ TEST(Streams, NormalsAgreeToFourUlpsOnEveryDevice) {
   EXPECT_LE(beside, 4);
 }
 
-// Draws that take multiples of four words continue each other; the shape does not matter.
+// Draws of multiples of four words continue each other; the shape does not matter.
 TEST(Streams, BatchesMayBeSplit) {
   using Draw = std::function<Tensor(const Shape&, const Generator&)>;
   const std::vector<Draw> draws = {
@@ -261,10 +261,10 @@ TEST(Streams, SeedsAndOffsetsGiveDifferentNumbers) {
   }
 }
 
-// ---- Distributions. Seeds are fixed: a test that passes always passes. Thresholds are such that a
-// variance that is 1% off fails, which is shown.
+// ---- Distributions. Seeds are fixed, so results are reproducible. Thresholds are tight enough
+// that a variance with an error of 1% fails, which is tested.
 
-// The largest distance between the distribution of the values and `cdf` (Kolmogorov, Smirnov), at
+// The largest distance between the distribution of the values and `cdf` (Kolmogorov-Smirnov), at
 // 2^14 points of [low, high].
 double distance(const std::vector<float>& values, double low, double high, double scale,
                 double (*cdf)(double)) {
@@ -334,7 +334,7 @@ TEST(Distributions, NeighboursAreIndependent) {
   }
 }
 
-// Chi squared, less its mean, in deviations.
+// Chi squared minus its mean, in standard deviations.
 double surplus(const std::vector<std::int64_t>& counts, double expected) {
   double chi = 0;
   for (const std::int64_t count : counts)
@@ -349,7 +349,7 @@ TEST(Distributions, IntegersAreEven) {
   struct Range {
     std::int64_t low, high, cells;
   };
-  // The last three take two words each; cells are equal parts of the range.
+  // The last three ranges take two words per number; cells are equal parts of the range.
   for (const Range& range :
        {Range{0, 2, 2}, Range{-5, 5, 10}, Range{0, 1000, 1000}, Range{0, 4096, 4096},
         Range{0, 10'000, 10'000}, Range{-7, 3'000'000'000 - 7, 1000},
@@ -374,7 +374,7 @@ TEST(Distributions, CoinsHaveTheirProbability) {
     const double ones = bernoulli({n}, p, from(Generator(13))).to(DType::i64).sum().item();
     EXPECT_LE(std::abs(ones - n * p), 4 * std::sqrt(n * p * (1 - p))) << p;
   }
-  // Each with its own; what is no probability counts as the nearest, NaN as 0.
+  // Each element has its own probability; invalid ones are clamped, and NaN counts as 0.
   const Tensor p = tensor({0, 1, -3, 7, NAN}, {5, 1}, {.device = test_device()}).expand({5, 100});
   const Tensor drawn = bernoulli(p, {.generator = Generator(4)});
   EXPECT_EQ(drawn.dtype(), DType::f32);
@@ -394,7 +394,7 @@ TEST(Distributions, HalvesStayBelowOne) {
     EXPECT_LT(*std::max_element(x.begin(), x.end()), 1);
     double mean = 0;
     for (const float value : x) mean += value / (1 << 16);
-    // Multiples of 2^-11 and 2^-8: half a step below 1/2 on average.
+    // Multiples of 2^-11 and 2^-8 are half a step below 1/2 on average.
     EXPECT_NEAR(mean, 0.5 - (half == DType::f16 ? 0x1p-12 : 0x1p-9),
                 4 / std::sqrt(12.0 * (1 << 16)));
   }

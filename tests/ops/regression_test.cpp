@@ -1,4 +1,4 @@
-// Mistakes that were once made, each with the smallest program that showed it.
+// Mistakes of the past, each with the smallest program that showed it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -290,7 +290,7 @@ TEST(Regression, ATableOfOneNumberIsWrittenBeforeItIsRead) {
   }
 }
 
-// Its ninth instruction is a reduction, whose helpers in the kernel must not be called like a type.
+// The ninth instruction is a reduction, whose helpers in the kernel must not be named like a type.
 TEST(Regression, HelpersAreNotCalledLikeTypes) {
   const Tensor x = ones({257}, here(DType::bf16)).clone().eval();
   const Tensor weight = ones({257}, here(DType::bf16)).clone().eval();
@@ -298,7 +298,7 @@ TEST(Regression, HelpersAreNotCalledLikeTypes) {
   EXPECT_EQ(ge(y, weight).to(DType::i32).sum().item(), 257);
 }
 
-// A kernel that holds an early and a late value is needed by kernels between them.
+// A kernel that computes an early and a late value is needed by kernels between them.
 TEST(Regression, KernelsDoNotWaitForEachOther) {
   const Tensor weight = tensor({1, 2, 3, 4}, {2, 2}, here());
   const Tensor x = arange(2, here(DType::f32));
@@ -332,7 +332,7 @@ TEST(Regression, NumbersThatDoNotFitAreRefusedEverywhere) {
           "pad: 256 does not fit u8");
   refused([&] { full({}, ~std::uint64_t{0}, here(DType::i64)); },
           "full: 1.8446744073709552e+19 does not fit i64");
-  // Fractions go, floats and bools take everything.
+  // Fractions are truncated; floats and bools accept everything.
   EXPECT_EQ(bytes.fill_(255.9).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{255, 255}));
   EXPECT_EQ(tensor({-0.5, 255}, here(DType::u8)).to_vector<std::uint8_t>(),
             (std::vector<std::uint8_t>{0, 255}));
@@ -382,7 +382,7 @@ TEST(Regression, APaddingHasNoIndices) {
   const std::vector<float> lines{0, 0, 0, 1.5, 3, 4.5, 6, 0};
   const Tensor table = tensor({1, 2, 3, 4, 5}, {5, 1}, here());
   const Tensor ids = tensor({2, 3, 4, 5}, here(DType::i64));
-  // Held alone: what is not stored is computed in the padding as well.
+  // If only this is held, values that are not stored are computed in the padding as well.
   const Tensor shifted = pad(embedding(table, ids - 2) * 1.5, before, after);
   EXPECT_EQ(shifted.to_vector<float>(), lines);
   const Tensor counted = pad(embedding(table, arange(4, here())) * 1.5, before, after);
@@ -394,7 +394,7 @@ TEST(Regression, APaddingHasNoIndices) {
   taken -= 1;
   EXPECT_EQ(taken.to_vector<float>(), (std::vector<float>{0.5, 2, 3.5, 5}));
   EXPECT_EQ(padded.to_vector<float>(), lines);
-  // What is out of range outside the padding still is.
+  // Indices out of range outside of the padding are still errors.
   const Tensor outside = pad(embedding(table, ids + 1) * 1.5, before, after);
   EXPECT_THROW(outside.to_vector<float>(), IndexError);
 }
@@ -408,7 +408,7 @@ TEST(Regression, LongRunningSumsStayAccurate) {
   }
 }
 
-// The square of a divisor may be too large or too small a number where its quotients are not.
+// The square of a divisor may overflow or underflow although the quotients do not.
 TEST(Regression, QuotientsOfLargeAndSmallNumbersHaveGradients) {
   const auto slope = [](double a, double b, DType dtype) {
     const Tensor divisor =
@@ -470,8 +470,8 @@ TEST(Regression, AnAssignedSelectionMayBeKept) {
   EXPECT_EQ(part.item(), 5);
 }
 
-// Several reductions of one row, two of them of the same value: each was given to a chain that was
-// gone by then, and stayed at its start.
+// Several reductions of one row, two of them of the same value: each was assigned to a chain that
+// did not exist any more, and kept its initial value.
 TEST(Regression, ReductionsThatShareAnOperand) {
   const Tensor x = randn({8, 96}, {.device = test_device()});
   x.eval();

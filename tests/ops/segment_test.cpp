@@ -1,5 +1,5 @@
-// Scatter-add by segments, scans and sorts: what they move, how many kernels they are, and that
-// their bits do not depend on threads or runs.
+// Scatter-add by segments, scans and sorts: the bytes that they move, their number of kernels, and
+// that their bits depend on neither threads nor runs.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -53,13 +53,13 @@ TEST(Segments, AnEmbeddingGradientMovesHitsAndTableOnly) {
   for (const StepInfo& step : explain(gradient).steps)
     bytes += step.bytes_read + step.bytes_written;
   const std::uint64_t hits = count * columns * 4, whole = rows * columns * 4;
-  // Twice the hits (chunks may read them, too), the table once, a few words per row and per id.
+  // The hits twice (chunks may read them, too), the table once, and a few words per row and per id.
   EXPECT_LE(bytes, 2 * hits + whole + 64 * rows + 64 * count);
   EXPECT_GE(bytes, hits + whole);
 }
 
 TEST(Segments, TimeFollowsTheHitsNotRowsTimesIds) {
-  // 13 G comparisons take seconds; the segments take milliseconds.
+  // 13 G comparisons would take seconds; the segments take milliseconds.
   const Embedding table(50257, 64, 4096);
   table.gradient().eval();
   synchronize(test_device());
@@ -143,7 +143,7 @@ TEST(Scans, AreOneKernelWithWhatSurroundsThem) {
   EXPECT_EQ(explain((x / x.sum(1, true)).cumsum(1)).steps.size(), 1u);
   const Tensor y = x.cumsum(1);
   EXPECT_EQ(explain(y.sum(1)).steps.size(), 1u);
-  // Long rows: the chunks' sums, their sums, then the rows themselves.
+  // Long rows: the chunks' sums, the sums of these, then the rows themselves.
   const Tensor row = ones({1 << 16}, {.device = test_device()}).exp().eval();
   EXPECT_EQ(explain(row.cumsum(0)).steps.size(), 3u);
 }
@@ -162,7 +162,7 @@ TEST(Sorts, AreOneStep) {
   EXPECT_EQ(explain(order).kernels(), 1);
 }
 
-// The templates are not kernel programs: what compiles those does not see them.
+// The templates are not kernel programs, so tests that compile those do not cover them.
 TEST(Sorts, TemplatesCompileForCuda) {
   const testing::Nvrtc nvrtc;
   if (!nvrtc.present()) GTEST_SKIP() << "NVRTC is not here";

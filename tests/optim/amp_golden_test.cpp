@@ -39,7 +39,7 @@ using MakeOptimizer =
 
 const std::vector<std::string> kNames{"w1", "b1", "scale", "shift", "w2", "b2"};
 
-// Halves have eight bits: results that differ in the last of them differ by 2^-8.
+// bf16 has eight bits, so results that differ in the last one differ by 2^-8.
 void expect_training(const std::string& name, const MakeOptimizer& make, double after_tolerance) {
   std::vector<Tensor> p;
   for (const std::string& key : kNames)
@@ -75,7 +75,7 @@ TEST(GoldenAmp, TrainingWithSgd) {
       },
       5e-3);
 }
-// A small gradient that is rounded otherwise moves its element by up to a step of 0.01.
+// A small gradient that is rounded differently moves its element by up to a step of 0.01.
 TEST(GoldenAmp, TrainingWithAdam) {
   expect_training(
       "train_adam",
@@ -143,7 +143,7 @@ TEST(GoldenAmp, ScalingAdamW) {
   });
 }
 
-// One scale, one norm, two optimizers; infinite gradients of either.
+// One scale, one norm and two optimizers; infinite gradients of either optimizer.
 TEST(GoldenAmp, ScalingTwoOptimizersWithClipping) {
   if (test_device().type() == DeviceType::opencl)
     GTEST_SKIP() << "compiling its kernels takes longer than they tell";

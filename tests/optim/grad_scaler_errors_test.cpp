@@ -1,4 +1,4 @@
-// GradScaler: the order of calls, options, gradients and state dicts that are refused.
+// GradScaler: wrong orders of calls, and invalid options, gradients and state dicts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,7 +62,7 @@ TEST(GradScalerErrors, Options) {
     errors::expect<ArgumentError>([&] { GradScaler scaler(options); }, message);
   };
   const auto told = [](const char* what, double value) { return fmt::format("{}{}", what, value); };
-  // Positive and finite as they are, but not in f32; 1e-40 has an infinite reciprocal there.
+  // Values that are positive and finite, but not in f32; 1e-40 has an infinite reciprocal there.
   for (const double scale : {0.0, -1.0, 1e39, 1e-50, 1e-40, HUGE_VAL, std::nan("")}) {
     refused({.init_scale = scale},
             told("GradScaler: init_scale must be positive, finite and normal in f32, got ", scale));
@@ -111,7 +111,7 @@ StateDict state_of(double scale, double growth_factor, double backoff_factor,
   return state;
 }
 
-// One error tells of everything, and nothing has changed: before the first loss and after it.
+// One error lists everything, and nothing has changed, before and after the first loss.
 TEST(GradScalerErrors, StateDicts) {
   StateDict wrong;
   wrong.add("scale", ones({2}));
@@ -152,7 +152,8 @@ TEST(GradScalerErrors, StateDicts) {
       EXPECT_EQ(now.at("growth_interval").item(), 2000);
       EXPECT_EQ(now.at("growth_tracker").item(), 0);
     }
-    // More steps than the interval, which was longer when they were made: the next one is enough.
+    // The saved number of steps exceeds the interval, which was longer then: the next step is
+    // enough.
     scaler->load_state_dict(state_of(64, 4, 0.25, 5, 2147483646));
     EXPECT_EQ(scaler->state_dict().at("growth_tracker").item(), 2147483646);
     optim::SGD optimizer(training.parameters, {.lr = 0.1});

@@ -1,5 +1,5 @@
-// GradScaler and its optimizers: several, those of users, steps that fail, optimizers that end,
-// optimizers without gradients.
+// GradScaler and its optimizers: several of them, user-defined ones, failing steps, destroyed
+// optimizers, and optimizers without gradients.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,8 +20,8 @@ using scaling::on_device;
 using scaling::Training;
 using scaling::values_of;
 
-// An optimizer of a user's that knows nothing of scaling: the decision is made on the host. Or it
-// claims to know, and has steps that fail.
+// A user's optimizer that does not support scaling, so that the decision is made on the host; or
+// one that claims to support it and has failing steps.
 class Plain final : public optim::Optimizer {
  public:
   explicit Plain(std::vector<Tensor> parameters, bool on_device = false)
@@ -83,7 +83,8 @@ TEST(GradScaler, AStepThatFailedMayBeMadeAgain) {
   }
 }
 
-// An optimizer where another one was is another one; what the first found is not lost.
+// A new optimizer at the address of a destroyed one is a different one, and the results of the old
+// one are not lost.
 TEST(GradScaler, OptimizersEnd) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "the order of calls is the host's";
   Training bad(1), good(1);
@@ -140,7 +141,7 @@ TEST(GradScaler, OptimizersOfUsers) {
   }
 }
 
-// As in PyTorch: without gradients there is nothing to unscale, and no step.
+// As in PyTorch, without gradients there is nothing to unscale, and step() fails.
 TEST(GradScaler, UnscalingNoGradientsDoesNothing) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "the order of calls is the host's";
   Training training(1), none(1);
@@ -156,7 +157,7 @@ TEST(GradScaler, UnscalingNoGradientsDoesNothing) {
   const char* const no_checks =
       "GradScaler: step(): no inf checks were recorded for this optimizer: it had no gradients";
   errors::expect<ArgumentError>([&] { scaler.step(idle); }, no_checks);
-  // Gradients that come later are scaled, and were not looked at.
+  // Gradients computed later are scaled and were not checked.
   late.backward();
   errors::expect<ArgumentError>([&] { scaler.step(idle); }, no_checks);
   scaler.step(optimizer);

@@ -1,5 +1,5 @@
-// GradScaler: what it promises about the device, the gradients it gives, state, kernels. Its
-// sequences of scales are compared with PyTorch's in amp_golden_test.cpp.
+// GradScaler: asynchrony, gradients, state, kernels. Its sequences of scales are compared with
+// PyTorch's in amp_golden_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -41,7 +41,7 @@ TEST(GradScaler, NothingWaitsAndNothingIsBuiltFromTheThirdStepOn) {
   EXPECT_EQ(scaler.get_scale(), 8192);
 }
 
-// The same of the whole recipe: two optimizers, unscaled and clipped.
+// Nothing waits in the whole recipe either: two optimizers, unscaled and clipped.
 TEST(GradScaler, NothingWaitsWithTwoOptimizersAndClipping) {
   if (test_device().type() == DeviceType::opencl)
     GTEST_SKIP() << "compiling its kernels takes longer than they tell";
@@ -91,7 +91,7 @@ TEST(GradScaler, GivesTheGradientsAndStepsOfAPlainRun) {
     one.step();
     scaled.iterate(scaler, other);
   }
-  // Scales are powers of two: nothing is rounded otherwise.
+  // Scales are powers of two, so nothing is rounded differently.
   for (std::size_t i = 0; i < plain.parameters.size(); ++i)
     EXPECT_EQ(values_of(scaled.parameters[i]), values_of(plain.parameters[i])) << i;
 }
@@ -225,8 +225,8 @@ TEST(GradScaler, AScaleTooSmallToDivideByStays) {
   }
 }
 
-// Kernels of a step: what the plain one has, one reading of the gradients, and the joining of what
-// was found in them; not more for more layers.
+// The kernels of a step: those of a plain step, one pass over the gradients, and the combination of
+// the results. More layers take no more kernels.
 TEST(GradScalerCounts, KernelsOfAnAdamStep) {
   const auto launches = [](int layers, bool scaled) {
     std::vector<Tensor> parameters;

@@ -1,4 +1,4 @@
-// What tests of GradScaler train, and what they count.
+// A small training for tests of GradScaler, and functions that count its work.
 #pragma once
 
 #include <limits>
@@ -17,11 +17,11 @@ inline TensorOptions on_device(bool requires_grad = false) {
 
 inline std::vector<double> values_of(const Tensor& tensor) { return tensor.to_vector<double>(); }
 
-// A layer of which the test decides whether its gradients are finite.
+// A layer for which the test decides whether its gradients are finite.
 struct Training {
   std::vector<Tensor> parameters;
   Tensor x = ones({4, 16}, on_device());
-  Tensor factor;  // of the loss: infinite spoils every gradient
+  Tensor factor;  // factor on the loss; an infinite one makes every gradient infinite
 
   explicit Training(int layers) {
     for (int i = 0; i < layers; ++i) {
@@ -48,7 +48,7 @@ struct Training {
   }
 };
 
-// Waits for nothing: that would evaluate what update() recorded.
+// Does not wait, because that would evaluate what update() recorded.
 template <class Action>
 Counters counted(Action action) {
   const Counters before = counters();

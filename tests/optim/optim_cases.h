@@ -1,4 +1,4 @@
-// Every optimizer with every option: what tests/golden/optim.py ran, as optimizers of Volta.
+// Every optimizer with every option, as run by tests/golden/optim.py, with Volta's optimizers.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ using Made = std::unique_ptr<optim::Optimizer>;
 struct Case {
   const char* name;
   const char* inputs;
-  // Two groups: the second one's options differ.
+  // Makes an optimizer with two groups, of which the second has different options.
   std::function<Made(const Tensors& first, const Tensors& second)> make;
 };
 
-// What identifies a group's parameters stays to be filled in.
+// The parameters of the groups remain to be filled in.
 template <class Optimizer, class Options, class Group>
 std::function<Made(const Tensors&, const Tensors&)> groups_of(Options options, Group other) {
   return [=](const Tensors& first, const Tensors& second) {
@@ -116,10 +116,10 @@ inline const std::vector<Case>& all() {
   return cases;
 }
 
-// A case under way: fresh parameters, and ten steps of given gradients.
+// A running case: new parameters, and ten steps with given gradients.
 struct Training {
   Tensors parameters;
-  std::vector<std::vector<double>> gradients;  // of all steps
+  std::vector<std::vector<double>> gradients;  // for all steps
   Made optimizer;
 
   Training(const Case& c, const StateDict& golden, DType dtype = DType::f32) {

@@ -28,7 +28,7 @@ const StateDict& golden_values() {
 
 std::vector<double> values_of(const Tensor& tensor) { return tensor.to_vector<double>(); }
 
-// Every option is a kernel of its own: OpenCL compiles few of them.
+// Every option has kernels of its own, so OpenCL compiles only a few.
 bool runs_here(const Case& c) {
   return test_device().type() != DeviceType::opencl || std::string(c.name) == "lion0";
 }
@@ -55,8 +55,8 @@ TEST(GoldenOptim, TenSteps) {
       const std::string number = std::to_string(i), name = c.name;
       const std::vector<double> before =
           values_of(golden.at(std::string(c.inputs) + "/before" + number));
-      // How far the parameters went, so that an update which is too small fails. Muon's bf16 has
-      // eight bits, and products are added up in another order.
+      // The tolerance is relative to how far the parameters moved, so that an update that is too
+      // small fails. Muon's bf16 has eight bits, and products are added up in another order.
       const auto way = [&](const Tensor& now) {
         std::vector<double> values = values_of(now);
         for (std::size_t k = 0; k < values.size(); ++k) values[k] -= before[k];
@@ -79,7 +79,7 @@ TEST(GoldenOptim, TenSteps) {
   }
 }
 
-// Doubles are PyTorch's numbers too; halves are near them.
+// Doubles have PyTorch's numbers too; halves are close to them.
 TEST(GoldenOptim, OtherDtypes) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "the programs are the same with other loads";
   for (const Case& c : optim_cases::all()) {
@@ -107,7 +107,7 @@ TEST(GoldenOptim, OtherDtypes) {
   }
 }
 
-// Five steps, a state dict, another optimizer and five steps are ten steps.
+// Five steps, a state dict and five steps of another optimizer equal ten steps.
 TEST(GoldenOptim, ResumesBitForBit) {
   if (test_device().type() == DeviceType::opencl)
     GTEST_SKIP() << "compiling its kernels takes longer than they tell";
@@ -195,7 +195,7 @@ const std::vector<Schedule>& schedules() {
   return all;
 }
 
-// What a schedule works on: two groups, with a momentum or with betas.
+// An optimizer for schedulers, with two groups and a momentum or betas.
 std::unique_ptr<optim::Optimizer> scheduled(const std::string& name) {
   const Tensor one = zeros({1}, {.requires_grad = true}), two = zeros({1}, {.requires_grad = true});
   if (name == "one_cycle_adam") {
@@ -216,7 +216,7 @@ void step(optim::LRScheduler& scheduler, const std::string& name, std::size_t ep
   }
 }
 
-// Learning rates and momenta of both groups, before every step and after the last.
+// Learning rates and momenta of both groups, before every step and after the last one.
 using Rows = std::vector<std::vector<double>>;
 std::vector<double> row_of(const optim::Optimizer& optimizer) {
   std::vector<double> row;
@@ -249,7 +249,7 @@ TEST(GoldenOptim, FiftyLearningRates) {
   }
 }
 
-// In either order: the scheduler is made before or after the optimizer is loaded.
+// The scheduler may be made before or after the optimizer is loaded.
 TEST(GoldenOptim, SchedulersResume) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "nothing of it is the device's";
   for (const Schedule& schedule : schedules()) {

@@ -1,5 +1,5 @@
-// Groups of parameters, what steps and schedules cost, GradScaler with every optimizer, and what is
-// refused.
+// Groups of parameters, the cost of steps and schedules, GradScaler with every optimizer, and
+// errors.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -85,10 +85,10 @@ TEST(ParamGroups, AreAddedLater) {
   EXPECT_FALSE(b.grad().defined());
 }
 
-// Kernels and library calls of a step with two groups on the CPU. Parameters whose programs are
-// equal share a launch; a scalar has a program of its own. Muon's products are kernels where they
-// are small, which those of muon2 are in part. Its others are in bf16: where the library has none
-// that multiply it, which is up to the processor, operands and results are converted.
+// The kernels and library calls of a step with two groups on the CPU. Parameters with equal
+// programs share a launch; a scalar has a program of its own. Small products of Muon are kernels,
+// which some of muon2's are. Its other products are in bf16: if the library cannot multiply bf16 on
+// this processor, operands and results are converted.
 const std::map<std::string, std::uint64_t>& kernels_per_step() {
   static const std::map<std::string, std::uint64_t> kernels = {
       {"sgd1", 3},     {"adam0", 2},
@@ -124,7 +124,7 @@ TEST(OptimCounts, SteadySteps) {
     EXPECT_EQ(steady.plans_built, 0u);
     EXPECT_EQ(steady.compilations, 0u);
     EXPECT_EQ(steady.transfers, 0u);
-    // Without a library products are kernels too, of more than one step where they are long.
+    // Without a library products are kernels too; long ones take several steps.
     const bool kernel_products =
         std::string_view(c.name).starts_with("muon") && steady.library_calls == 0;
     if (test_device().is_cpu() && !kernel_products) {
@@ -164,7 +164,8 @@ void expect_near(const Tensor& actual, const Tensor& expected, double tolerance,
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << what << " " << i;
 }
 
-// A scaled step is the plain one, but for a rounding (of Muon's bf16); a skipped one is none.
+// A scaled step equals the plain one except for rounding (in Muon's bf16); a skipped one changes
+// nothing.
 TEST(OptimScaling, EveryOptimizerHeedsIt) {
   if (test_device().type() == DeviceType::opencl)
     GTEST_SKIP() << "compiling its kernels takes longer than they tell";
@@ -196,7 +197,7 @@ TEST(OptimScaling, EveryOptimizerHeedsIt) {
   }
 }
 
-// A first phase of one step has no length: the cycle starts at its peak.
+// A first phase of one step has no length, so the cycle starts at its peak.
 TEST(Schedulers, OneCycleOfAShortFirstPhase) {
   for (const bool three_phase : {false, true}) {
     const Tensor p = zeros({2}, {.requires_grad = true});
@@ -216,7 +217,7 @@ TEST(Schedulers, OneCycleOfAShortFirstPhase) {
   }
 }
 
-// ---- What is refused; nothing of it is the device's.
+// ---- Errors, which do not depend on the device.
 
 TEST(OptimErrors, Groups) {
   const Tensor a = zeros({2}, {.requires_grad = true}), b = zeros({2}, {.requires_grad = true});

@@ -16,7 +16,7 @@ namespace {
 constexpr int kSteps = 7;
 const std::vector<Shape> kShapes = {{3, 2}, {5}, {}};
 
-// The gradient that parameter p's element i sees at a step: nothing about it is special.
+// The gradient of element i of parameter p at a step, an arbitrary formula.
 double gradient_at(int step, std::size_t p, std::size_t i) {
   return std::sin(1.7 * step + 0.9 * static_cast<double>(p) + 0.31 * static_cast<double>(i));
 }
@@ -58,7 +58,7 @@ void set_gradients(std::vector<Tensor>& parameters, int step) {
   }
 }
 
-// One element's update: (value, gradient, step counted from 1, memory of two numbers).
+// The update of one element: (value, gradient, step counted from 1, memory of two numbers).
 struct Memory {
   double first = 0, second = 0;
 };
@@ -193,7 +193,7 @@ TEST(Adam, ItsFirstStepsBiasCorrectionIsAccurate) {
   optim::Adam optimizer({p}, {.lr = 1, .eps = 0});
   p.set_grad(full({1}, 0.3, {.device = test_device()}));
   optimizer.step();
-  EXPECT_NEAR(p.item(), -1, 2e-6);  // 1 - f32(0.999) would miss by 6e-6
+  EXPECT_NEAR(p.item(), -1, 2e-6);  // 1 - f32(0.999) would be off by 6e-6
 }
 
 TEST(Optimizer, LearningRateCanChangeBetweenSteps) {
@@ -226,16 +226,16 @@ TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
   EXPECT_FALSE(optimizer.state_dict().contains("1.exp_avg"));
 }
 
-// As in fine-tuning: all parameters are given, some are frozen for a while.
+// As in fine-tuning: the optimizer has all parameters, of which some are frozen for a while.
 TEST(Optimizer, FrozenParametersWaitUntilTheyAreUnfrozen) {
   std::vector<Tensor> parameters = make_parameters();
   for (Tensor& p : parameters) p.set_requires_grad(false);
   optim::Adam optimizer(parameters, {.lr = 0.05});
-  optimizer.step();  // nobody takes part
+  optimizer.step();  // no parameter takes part
   parameters[0].set_requires_grad();
   parameters[2].set_requires_grad();
   for (int step = 1; step <= kSteps; ++step) {
-    set_gradients(parameters, step);  // that of the frozen one is of earlier passes
+    set_gradients(parameters, step);  // that of the frozen parameter is left over
     optimizer.step();
   }
   Values expected = adam_reference({0.05, 0.9, 0.999, 1e-8, 0, false});
@@ -243,7 +243,7 @@ TEST(Optimizer, FrozenParametersWaitUntilTheyAreUnfrozen) {
   expected[1] = initial_values()[1];
   expect_near(parameters, expected);
   EXPECT_FALSE(optimizer.state_dict().contains("1.exp_avg"));
-  // The others' turn to wait.
+  // Now the other parameters are frozen.
   parameters[0].set_requires_grad(false);
   parameters[2].set_requires_grad(false);
   parameters[1].set_requires_grad();
@@ -270,7 +270,7 @@ TEST(Optimizer, FrozenParametersDoNotStopAScaler) {
   EXPECT_EQ(b.to_vector<float>(), (std::vector<float>{0, 0}));
 }
 
-// A gradient of before a conversion: the message tells of which parameter, and what helps.
+// A gradient from before a conversion: the message names the parameter and a remedy.
 TEST(Optimizer, NamesTheParameterWhoseGradientDoesNotFit) {
   const std::string home = to_string(test_device());
   std::vector<Tensor> parameters = make_parameters();

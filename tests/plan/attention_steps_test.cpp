@@ -1,4 +1,4 @@
-// Attention as one call of a library, its operands as they lie in memory.
+// Attention as one library call that reads its operands where they are in memory.
 #include <gtest/gtest.h>
 
 #include "support/test_device.h"
@@ -23,8 +23,8 @@ struct Sizes {
   bool causal;
 };
 
-// The output and the gradients of q, k and v, from operands of one dtype computed in another; those
-// have their heads before their lengths, or after them.
+// The output and the gradients of q, k and v, from operands of one dtype computed in another. The
+// operands' heads are stored before or after their lengths.
 std::vector<Tensor> attended(const Sizes& s, DType dtype, DType computed, bool heads_first) {
   std::vector<Tensor> leaves;
   const auto shape = [&](std::int64_t heads, std::int64_t length) {
@@ -68,7 +68,7 @@ TEST(AttentionSteps, TheLibraryGivesWhatTheLoweringGives) {
   }
 }
 
-// Whoever holds a result with its heads first gets it so without a copy, gradients too.
+// A result that is held with heads first is written that way, without a copy; gradients too.
 TEST(AttentionSteps, HeldResultsAreWrittenAsTheyAreHeld) {
   if (!has_library()) GTEST_SKIP() << "no library for attention";
   std::vector<Tensor> leaves;
@@ -86,8 +86,8 @@ TEST(AttentionSteps, HeldResultsAreWrittenAsTheyAreHeld) {
   EXPECT_EQ(plan.library_calls(), 2) << plan;
 }
 
-// q, k and v are parts of one projection's result: nothing is copied, and the output is written as
-// the next layer reads it.
+// q, k and v are parts of one projection's result: nothing is copied, and the output is written in
+// the order in which the next layer reads it.
 TEST(AttentionSteps, OperandsAreReadWhereTheyLie) {
   if (!has_library()) GTEST_SKIP() << "no library for attention";
   const Tensor qkv = noise({2, 64, 3 * 4 * 64}, 1, DType::bf16);

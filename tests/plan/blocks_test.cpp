@@ -1,4 +1,4 @@
-// What one block of a network costs, forward and backward: kernels and library calls.
+// The cost of one block of a network, forward and backward: kernels and library calls.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -16,8 +16,8 @@ Tensor parameter(const Shape& shape) {
   return values;
 }
 
-// Whether convolutions are calls of the CPU's library; without it they are products of gathered
-// windows. It is up to the build (VOLTA_ONEDNN).
+// Whether convolutions are calls of the CPU's library, which depends on the build (VOLTA_ONEDNN).
+// Otherwise they are products of extracted windows.
 bool convolves() { return cpu::onednn_multiplies(DType::f32); }
 
 Explanation cost(const char* block, const std::vector<Tensor>& results) {
@@ -27,9 +27,9 @@ Explanation cost(const char* block, const std::vector<Tensor>& results) {
   return plan;
 }
 
-// conv, norm, ReLU, conv, norm, sum with the input, ReLU. Six convolutions; forward the input
-// turned, and statistics and result of each norm; backward for each norm two sums and the gradient,
-// and the two gradients of the input added up and turned back.
+// conv, norm, ReLU, conv, norm, sum with the input, ReLU. Six convolutions. Forward: the transposed
+// input, and statistics and result of each norm. Backward: two sums and the gradient for each norm,
+// and the two gradients of the input added up and transposed back.
 TEST(Blocks, OfAResNet) {
   manual_seed(1);
   const Tensor x = parameter({8, 16, 16, 16}), w1 = parameter({16, 16, 3, 3}),
@@ -55,7 +55,7 @@ TEST(Blocks, OfAResNet) {
   EXPECT_EQ(plan.kernels(), convolves() ? 10 : 14);
 }
 
-// norm, attention, sum, norm, two layers with GELU between, sum.
+// norm, attention, sum, norm, two layers with GELU between them, sum.
 TEST(Blocks, OfATransformer) {
   manual_seed(1);
   constexpr std::int64_t kBatch = 2, kLength = 64, kWidth = 64, kHeads = 4;
@@ -86,8 +86,8 @@ TEST(Blocks, OfATransformer) {
   }
   const Explanation plan = cost("a block of a transformer", results);
   if (!test_device().is_cpu()) GTEST_SKIP() << "counted on the CPU";
-  // Forward: four layers, two products of attention; backward: two for each layer less the last
-  // forward's, and five of attention.
+  // Forward: four layers, two products of attention. Backward: two for each layer except the last
+  // forward product, and five for attention.
   EXPECT_EQ(plan.library_calls(), 17);
   EXPECT_EQ(plan.kernels(), 16);
 }

@@ -1,4 +1,4 @@
-// Library calls: the table of them, their numbers, and what they are compared with.
+// Library calls: their table, their numbers, and their references.
 #include "plan/calls/call.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(LibraryCalls, StepsComeBackFromTheirNumbers) {
   EXPECT_EQ(same.kv_heads, 4);
 }
 
-// Two pixels of two channels, and one output channel whose kernel covers both pixels.
+// Two pixels with two channels, and one output channel whose kernel covers both pixels.
 ConvStep two_pixels(ConvStep::Kind kind) {
   ConvStep step;
   step.kind = kind;

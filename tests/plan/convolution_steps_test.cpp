@@ -1,5 +1,5 @@
-// Convolutions as steps of plans: the library's against our own lowering, cut into parts, and where
-// images lie in memory.
+// Convolutions as steps of plans: the library's against our own lowering, split into parts, and the
+// memory layout of images.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,27 +53,27 @@ void expect_alike(const Case& test, double tolerance) {
   }
 }
 
-// f64 has no library: what it computes is the lowering to windows and products.
+// f64 has no library, so it is computed by the lowering to windows and products.
 TEST(ConvSteps, TheLibraryGivesWhatTheLoweringGives) {
   if (!has_library()) GTEST_SKIP() << "no library for convolutions";
   const Case cases[] = {
-      // One image, cut into rows: with and without padding, strides, rows that nobody looks at.
+      // One image split into rows: with and without padding, strides, rows that are not read.
       {1, 16, 57, 40, 32, 3, {.padding = 1}},
       {1, 16, 56, 40, 32, 3, {.stride = 2, .padding = 1}},
       {1, 8, 61, 64, 48, 5, {.stride = 3}},
       {1, 32, 40, 40, 32, 1, {.stride = 2}},
       {2, 16, 48, 40, 16, 3, {.stride = {1, 2}, .padding = {4, 0}, .dilation = {3, 2}}},
-      {1, 32, 64, 64, 16, 2, {.stride = 4}},  // pixels between kernels
+      {1, 32, 64, 64, 16, 2, {.stride = 4}},  // pixels between kernels are not read
       {3, 16, 33, 31, 32, 3, {.padding = 2, .groups = 4}},
       {1, 64, 40, 40, 64, 3, {.padding = 1, .groups = 64}},
       // Parts of the images, the last one shorter.
       {37, 8, 20, 20, 16, 3, {.padding = 1}},
       {33, 1, 28, 28, 32, 3, {.padding = 1}},
       {19, 3, 32, 32, 24, 7, {.stride = 2, .padding = 3}},
-      // Weights with many elements: few parts keep sums of their own.
+      // Weights with many elements, so that only few parts have sums of their own.
       {40, 512, 4, 4, 512, 3, {.padding = 1}},
   };
-  // cuDNN adds up weight gradients one after the other.
+  // cuDNN adds up weight gradients sequentially.
   for (const Case& test : cases) expect_alike(test, test_device().is_cpu() ? 4e-6 : 2e-5);
 }
 
@@ -103,8 +103,8 @@ std::int64_t count(const Explanation& plan, const std::string& kind) {
                        [&](const StepInfo& step) { return step.kind == kind; });
 }
 
-// Between convolutions images are written once, by the kernel that computes them, as the next one
-// reads them: kernels that only copy are at the edges.
+// Between convolutions images are written once, by the kernel that computes them, in the order in
+// which the next convolution reads them. Kernels that only copy occur only at the edges.
 TEST(ConvSteps, LayoutsChangeAtTheEdgesOnly) {
   if (!has_library()) GTEST_SKIP() << "no library for convolutions";
   const Tensor x = noise({8, 3, 16, 16}, 1, DType::f32), w1 = noise({16, 3, 3, 3}, 2, DType::f32),
@@ -116,14 +116,14 @@ TEST(ConvSteps, LayoutsChangeAtTheEdgesOnly) {
   };
   const Explanation plan = explain(network());
   EXPECT_EQ(count(plan, "convolution"), 3);
-  // The input turned (and with it the weights, where the library wants that); two times bias and
-  // ReLU (and the sum, and the pool), the first unless the convolution has them; the result turned
+  // The transposed input (and weights, if the library needs that); bias and ReLU twice (with the
+  // sum, and with the pool), the first unless the convolution includes them; the result transposed
   // back with its bias.
   const bool part_of_it = std::any_of(plan.steps.begin(), plan.steps.end(), [](const StepInfo& s) {
     return s.kind == "convolution" && s.what.ends_with("relu");
   });
   EXPECT_EQ(count(plan, "kernel"), part_of_it ? 3 : 4);
-  // x and its copy, first read twice, pooled, and every result once.
+  // x and its copy, the first result read twice, the pooled images, and every result once.
   const std::uint64_t image = 8 * 16 * 16 * 16 * 4, input = 8 * 3 * 16 * 16 * 4;
   std::uint64_t read = 0, written = 0;
   for (const StepInfo& step : plan.steps) {
@@ -131,7 +131,7 @@ TEST(ConvSteps, LayoutsChangeAtTheEdgesOnly) {
     read += step.bytes_read;
     written += step.bytes_written;
   }
-  const std::uint64_t small = 64 * 1024;  // weights, biases
+  const std::uint64_t small = 64 * 1024;  // weights and biases
   EXPECT_LE(read, input + 3 * image + image / 4 + small);
   EXPECT_LE(written, input + image + image / 4 + image / 4 + small);
 }
@@ -142,12 +142,12 @@ TEST(ConvSteps, LinesOfPixelsKeepTheirChannelsLast) {
   const Tensor y = conv1d(relu(conv1d(relu(conv1d(x, w)), w)), w);
   const Explanation plan = explain(y);
   EXPECT_EQ(count(plan, "convolution"), 3);
-  // The input and the result turned, two ReLUs between.
+  // The transposed input and result, and two ReLUs in between.
   EXPECT_EQ(count(plan, "kernel"), 4);
 }
 
-// Without a library windows are as much memory as the images times the taps; they take 256 MiB at a
-// time, however many images there are.
+// Without a library, windows take as much memory as the images times the taps. They are limited to
+// 256 MiB at a time for any number of images.
 TEST(ConvSteps, WindowsStayWithinTheirBound) {
   if (!test_device().supports(DType::f64)) GTEST_SKIP() << "no f64";
   Tensor x = noise({64, 64, 64, 64}, 1, DType::f64), w = noise({64, 64, 3, 3}, 2, DType::f64);
@@ -156,12 +156,12 @@ TEST(ConvSteps, WindowsStayWithinTheirBound) {
   conv2d(x, w, {}, {.padding = 1}).sum().backward();
   const std::uint64_t images = 64 * 64 * 64 * 64 * 8, bound = std::uint64_t{256} << 20;
   ASSERT_GT(9 * images, 4 * bound);
-  // What is not windows: the images turned, gradients and results of parts.
+  // Memory for anything but windows: the transposed images, and gradients and results of parts.
   for (const Tensor& gradient : {w.grad(), x.grad()})
     EXPECT_LE(explain(gradient).arena_bytes, bound + 3 * images);
 }
 
-// The gradient of a first layer's weights does not compute one for the images.
+// Computing the gradient of a first layer's weights does not compute one for the images.
 TEST(ConvSteps, AFirstLayersWeightsNeedNoGradientOfItsInput) {
   if (!has_library()) GTEST_SKIP() << "no library for convolutions";
   const Tensor x = noise({4, 3, 16, 16}, 1, DType::f32);
@@ -171,7 +171,7 @@ TEST(ConvSteps, AFirstLayersWeightsNeedNoGradientOfItsInput) {
   EXPECT_EQ(count(explain(w.grad()), "convolution"), 1);
 }
 
-// The positions of a pool's largest elements are kept as bytes.
+// The positions of a pool's largest elements are stored as bytes.
 TEST(ConvSteps, PoolsKeepPositionsAsBytes) {
   Tensor x = noise({8, 16, 16, 16}, 1, DType::f32);
   x.set_requires_grad(true);

@@ -1,4 +1,4 @@
-// Bias and ReLU as part of the product before them.
+// Bias and activations as part of the product before them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ Tensor noise(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32) {
   return randn(shape, {.device = test_device()}).to(dtype).eval();
 }
 
-// Whether the library here does that at all: cuBLASLt always.
+// Whether the library here supports epilogues; cuBLASLt always does.
 bool fuses(DType dtype = DType::f32) {
   if (test_device().type() == DeviceType::cuda) return true;
   const Explanation plan =
@@ -56,7 +56,7 @@ TEST(Epilogues, ALinearLayerIsOneCall) {
   }
 }
 
-// A layer that has diverged says so.
+// A layer that has diverged shows NaN and infinity.
 TEST(Epilogues, NanAndInfinityPass) {
   if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
@@ -86,7 +86,7 @@ TEST(Epilogues, NanAndInfinityPass) {
   }
 }
 
-// Whatever the library makes of the shape, the values are the same.
+// The values are the same, whatever the library does for a shape.
 TEST(Epilogues, EveryShapeOfProduct) {
   if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
   for (const auto& [rows, depth, columns] :
@@ -104,7 +104,7 @@ TEST(Epilogues, WhatSomebodyHoldsIsNotLeftOut) {
   expect_near(y, relu(layer.wide_sum()), 1e-6);
 }
 
-// What is added is no bias: along the other axis, a whole matrix, one number.
+// Other additions are not a bias: along the other axis, of a whole matrix, of one number.
 TEST(Epilogues, OtherSumsAreNoBias) {
   if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
   const Layer layer({80, 64}, 80);
@@ -160,15 +160,15 @@ TEST(Epilogues, GradientsGoThrough) {
   for (std::size_t i = 0; i < wide.size(); ++i) expect_near(narrow[i], wide[i], 3e-6);
 }
 
-// What is asked of two layers with GELU between them besides their gradients.
+// The variants of two layers with GELU between them.
 struct Asked {
   bool with_bias = true;
-  bool held = false;      // what GELU is applied to
-  bool observed = false;  // the result, before the backward pass
+  bool held = false;      // the operand of GELU is held
+  bool observed = false;  // the result is read before the backward pass
   std::int64_t hidden = 80;
 };
 
-// Their results, computed in one dtype.
+// The results of the two layers, computed in one dtype.
 std::vector<Tensor> two_layers(DType stored, DType computed, Asked asked) {
   std::vector<Tensor> leaves;
   const auto leaf = [&](const Shape& shape, std::uint64_t seed) {
@@ -204,7 +204,7 @@ TEST(Epilogues, GeluAndItsGradientArePartsOfProducts) {
     }
   }
   if (test_device().type() != DeviceType::cuda) GTEST_SKIP() << "products have no GELU here";
-  // The gradient of the bias alone is a kernel's: the library's takes three times as long.
+  // The gradient of the bias alone is computed by a kernel: the library takes three times as long.
   Layer layer({96, 64}, 80, DType::bf16);
   Tensor v = noise({72, 80}, 5, DType::bf16);
   const Tensor g = noise({96, 72}, 6, DType::bf16);
@@ -218,7 +218,7 @@ TEST(Epilogues, GeluAndItsGradientArePartsOfProducts) {
   EXPECT_LE(plan.kernels(), 2) << plan;
 }
 
-// Where kernels read the result anyway, they add the bias.
+// If kernels read the result anyway, they add the bias.
 TEST(Epilogues, KernelsAddTheBiasOnTheWay) {
   if (!fuses()) GTEST_SKIP() << "products have no epilogues here";
   const Layer layer({96, 64}, 80);
@@ -230,7 +230,7 @@ TEST(Epilogues, KernelsAddTheBiasOnTheWay) {
   expect_near(y, layer.wide_sum() * other.to(DType::f64), 1e-6);
 }
 
-// Two convolutions with what stands between them: images that only the second one reads are written
+// Two convolutions with operations in between. Images that only the second one reads are written
 // once.
 Tensor two_convolutions(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& v) {
   return conv2d(relu(conv2d(x, w, b, {.padding = 1})), v, {}, {.padding = 1});

@@ -1,5 +1,5 @@
-// The run's collection of kernel programs (programs_test.cpp), set aside while a test builds
-// thousands that differ in nothing that matters to a compiler.
+// Disables the run's collection of kernel programs (programs_test.cpp) while a test builds
+// thousands of programs whose differences do not matter to a compiler.
 #pragma once
 
 namespace volta::testing {

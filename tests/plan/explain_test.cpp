@@ -1,4 +1,4 @@
-// Whole explanations, word for word.
+// Complete explanations, word for word.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -19,10 +19,11 @@ std::string text_of(const Explanation& explanation) {
   return text.str();
 }
 
-// A line of this file, as explanations name it.
+// A line of this file, as explanations print it.
 std::string at(int line) { return "explain_test.cpp:" + std::to_string(line); }
 
-// Devices with nominal figures add predictions; the rest is the same everywhere.
+// Removes predictions, which only devices with nominal figures have; the rest is the same
+// everywhere.
 std::string without_predictions(std::string text) {
   for (std::size_t from = text.find("; "); from != std::string::npos;
        from = text.find("; ", from)) {
@@ -121,8 +122,8 @@ TEST(Explain, ALaterReaderPreventsAnUpdateInPlace) {
   submit(test_device());
 }
 
-// Predictions follow from a device's figures: whichever of bytes and operations takes longer, and
-// the start of a kernel.
+// Predictions follow from a device's figures: the larger of the times for bytes and operations,
+// plus the start of a kernel.
 TEST(Explain, PredictsFromTheDevicesFigures) {
   plan::Account account;
   account.figures = {.bytes_per_second = 1e12, .operations_per_second = 1e13};

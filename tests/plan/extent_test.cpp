@@ -1,5 +1,5 @@
-// Open sizes: what arithmetic knows without guards, which decisions become guards, and that
-// formulas give other sizes the numbers and decisions that planning at those sizes would have.
+// Open sizes: what arithmetic decides without guards, which decisions become guards, and that
+// formulas give other sizes the numbers and decisions that planning at those sizes would give.
 #include "plan/lower/extent.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace volta::plan {
 namespace {
 
-// The guard that bounds a symbol is always there.
+// The guard that bounds a symbol always exists.
 std::size_t guards(const OpenSizes& sizes) { return sizes.formulas({}).guards(); }
 
 TEST(Extents, EqualPolynomialsAreEqualWithoutAGuard) {
@@ -25,7 +25,7 @@ TEST(Extents, EqualPolynomialsAreEqualWithoutAGuard) {
   EXPECT_TRUE(s * t + 1 > 0);
   EXPECT_TRUE(s > 1);
   EXPECT_FALSE(s == 1);
-  EXPECT_TRUE(s < t);  // their orders of magnitude are apart
+  EXPECT_TRUE(s < t);  // their orders of magnitude differ
   EXPECT_EQ(guards(sizes), 2u);
 }
 
@@ -34,7 +34,7 @@ TEST(Extents, DecisionsAreGuards) {
   const Extent s = sizes.symbol(10);
   EXPECT_TRUE(s % 4 != 0);
   EXPECT_FALSE(s > 12);
-  EXPECT_FALSE(3 * s > 36);  // the same again
+  EXPECT_FALSE(3 * s > 36);  // the same decision again
   const OpenSizes::Formulas formulas = sizes.formulas({});
   std::vector<std::int64_t> values;
   for (std::int64_t other = 2; other < 100; ++other) {
@@ -106,7 +106,7 @@ struct Computation {
     }
   }
 
-  // Numbers stay so small that nothing overflows.
+  // Numbers stay small enough not to overflow.
   void add(Number number) {
     const bool small = decide(number < 100000) && decide(number > -100000);
     if (small) numbers.push_back(number);
@@ -148,7 +148,7 @@ TEST(Extents, FormulasAgreeWithComputingAnew) {
     std::vector<std::int64_t> values;
     ASSERT_TRUE(formulas.evaluate(std::vector{s, t}, values)) << seed;
     for (int other = 0; other < 60; ++other) {
-      // Near sizes pass guards more often.
+      // Similar sizes pass guards more often.
       const bool near = other % 2 == 0;
       const std::int64_t u = near ? s + static_cast<std::int64_t>(draw() % 5) : number(),
                          v = near ? t + static_cast<std::int64_t>(draw() % 3) : number();
@@ -161,7 +161,7 @@ TEST(Extents, FormulasAgreeWithComputingAnew) {
         ASSERT_EQ(formulas.value(planned.numbers[n], values), anew.numbers[n]) << seed;
     }
   }
-  EXPECT_GT(allowed, 3000);  // else the loop has shown little
+  EXPECT_GT(allowed, 3000);  // otherwise the loop has shown little
 }
 
 TEST(SizePatterns, FollowFromFewSymbols) {
@@ -191,7 +191,7 @@ TEST(SizePatterns, SizesOfOneStayAsTheyAre) {
   EXPECT_FALSE(pattern.symbols_of(std::vector<std::int64_t>{1, 12}, symbols));
 }
 
-// What two batches have in common by chance is given up when a third one shows that it was chance.
+// Relations that two batches have by coincidence are dropped when a third batch refutes them.
 TEST(SizePatterns, MoreBatchesCorrectAGuess) {
   const std::vector<std::vector<std::int64_t>> two{{4, 16}, {8, 32}};
   EXPECT_EQ(SizePattern::of(two).symbols(), 1u);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using testing_child::Folder;
 using testing_child::in_child;
 
-// One file: its heading, the lines of its values, and which of them are held.
+// A file: its heading, the lines of its values, and which values are held.
 struct Dump {
   std::string heading;
   std::vector<std::string> values;
@@ -32,8 +32,8 @@ struct Dump {
   }
 };
 
-// Reads a file and checks that each value is numbered in order, has a kind, a dtype and a shape,
-// and reads earlier values only.
+// Reads a file and checks that values are numbered in order, have a kind, a dtype and a shape, and
+// read only earlier values.
 Dump read_dump(const fs::path& path) {
   static const std::regex value(
       R"(%(\d+) = [A-Z][A-Za-z]+(\.[a-z_0-9]+)? [a-z0-9]+ \[[0-9, ]*\].*)");
@@ -105,7 +105,7 @@ TEST(PassDump, TheirValuesAreDumpedInOrder) {
     EXPECT_EQ(dumps[3].count("<matmul>"), 2);
   }
   EXPECT_EQ(with_product, 1);
-  EXPECT_EQ(plans.size(), 2u);  // the random numbers, the product
+  EXPECT_EQ(plans.size(), 2u);  // the random numbers, and the product
 }
 
 TEST(PassDump, AFolderThatCannotBeWrittenStopsNothing) {

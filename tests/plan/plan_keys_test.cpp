@@ -1,5 +1,5 @@
-// Plan keys in two levels, and what simplification sees: equal values merged, unused ones dropped,
-// numbers of the key folded.
+// Plan keys on two levels, and simplification: equal values are merged, unused ones dropped,
+// literal numbers folded.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 TensorOptions here(DType dtype = DType::f32) { return {.dtype = dtype, .device = test_device()}; }
 
-// One query against a cache of keys and values that grows by a row each step.
+// One query against a cache of keys and values that grows by one row per step.
 TEST(Keys, ASequenceThatGrowsFiveHundredTimesCompilesAlmostNothing) {
   constexpr std::int64_t kHeads = 4, kWidth = 16;
   const Tensor fresh = randn({kHeads, 1, kWidth}, here()).eval();
@@ -42,15 +42,15 @@ TEST(Keys, ASequenceThatGrowsFiveHundredTimesCompilesAlmostNothing) {
     step();
     compiling += counters().compilations + counters().kernels_loaded != compiled;
   }
-  // A plan for each order of magnitude, and for the lengths at which the width or a chunk ends.
+  // One plan for each order of magnitude, and for the lengths at which vectors or chunks change.
   EXPECT_LE(counters().plans_built - before.plans_built, 24u);
-  // A schedule for rows of another order of magnitude now and then, and that is all.
+  // Only rows of another order of magnitude need a new schedule now and then.
   EXPECT_LE(compiling, 8);
   // Lengths of one order of magnitude share a grouping.
   EXPECT_LE(plan::cache_stats(test_device()).groupings, groupings + 16);
 }
 
-// Forward and backward of a block, at lengths not seen before.
+// Forward and backward passes of a block at new lengths.
 TEST(Keys, ATrainingStepOfANewLengthReusesItsStructure) {
   constexpr std::int64_t kWidth = 24;
   const Tensor w = randn({kWidth, kWidth}, here()).eval().detach().set_requires_grad();
@@ -72,7 +72,7 @@ TEST(Keys, ATrainingStepOfANewLengthReusesItsStructure) {
   EXPECT_EQ(counters().compilations + counters().kernels_loaded, compiled);
 }
 
-// Equal dimensions are part of the structure: a square is not just any rectangle.
+// Equal dimensions are part of the structure: a square differs from other rectangles.
 TEST(Keys, AStructureThatDoesNotFitIsGroupedAnew) {
   const auto run = [](std::int64_t rows, std::int64_t columns) {
     const Tensor x = arange(rows * columns, here()).reshape({rows, columns}).to(DType::f32);
@@ -89,7 +89,7 @@ TEST(Keys, AStructureThatDoesNotFitIsGroupedAnew) {
   run(16, 8);
 }
 
-// Factors of a dimension that fit one length and not the next.
+// Factors of a dimension may fit one length and not the next.
 TEST(Keys, RegroupedDimensionsAreCheckedAtEverySize) {
   for (const std::int64_t n : {48, 60, 56, 50, 52, 63, 48}) {
     const std::int64_t half = n % 2 == 0 ? 2 : 1;
@@ -106,7 +106,7 @@ TEST(Keys, RegroupedDimensionsAreCheckedAtEverySize) {
 TEST(Simplification, EqualValuesAreComputedOnce) {
   const Tensor x = randn({40, 30}, here()).eval();
   const auto operations = [](const Tensor& y) { return explain(y).steps.front().operations; };
-  // exp, add twice.
+  // exp, and two additions.
   const std::uint64_t once = operations(x.exp() + x.exp());
   EXPECT_EQ(once, 2u * 40 * 30);
   EXPECT_EQ(operations(x.exp() + (x + 0).exp()), 2 * once);  // + 0 turns -0 into 0
@@ -169,7 +169,7 @@ TEST(Spaces, AgreeUpToFactors) {
   EXPECT_EQ(common_space(plain({4, 6}), plain({6, 4})), std::nullopt);
   EXPECT_EQ(common_space(plain({4, 6}), plain({24, 2})), std::nullopt);
   EXPECT_EQ(common_space(plain({0, 6}), plain({0})), std::nullopt);
-  // Rows: over everything, over what is kept, with other reductions.
+  // Rows: over everything, over the kept dimensions, and with other reductions.
   const Space rows{{8, 12}, {false, true}};
   EXPECT_EQ(common_space(rows, plain({8, 3, 4})), (Space{{8, 3, 4}, {false, true, true}}));
   EXPECT_EQ(common_space(plain({2, 4}), rows), (Space{{2, 4, 12}, {false, false, true}}));
@@ -180,7 +180,8 @@ TEST(Spaces, AgreeUpToFactors) {
   EXPECT_EQ(common_space(rows, (Space{{8, 3, 4}, {false, false, true}})), std::nullopt);
 }
 
-// The shape of a gradient follows from neither the gradient it is made of nor the attributes.
+// The shape of a gradient does not follow from the gradient that it is computed from or from the
+// attributes.
 TEST(Keys, WhatDiffersOnlyInItsShapeIsAnotherPlan) {
   const auto slope = [](const Shape& shape, const auto& function) {
     const Tensor x = rand(shape, here()).eval().detach().set_requires_grad();

@@ -18,8 +18,8 @@ namespace {
 
 TensorOptions here() { return {.device = test_device()}; }
 
-// The largest memory in use while `action` runs, above what was there before `before` was taken,
-// with the arena counted as what this step needs of it.
+// The largest memory in use while `action` runs, above that at the construction, with the arena
+// counted as the memory that this step needs of it.
 struct Usage {
   std::uint64_t floor = 0;
   Usage() { floor = in_use() - plan::cache_stats(test_device()).arena_bytes; }
@@ -56,13 +56,13 @@ struct Mlp {
   }
 };
 
-// What must be kept while a step of an MLP of equal layers runs, in bytes:
-// - parameters, Adam's two moments, the input and the target: they outlive the step;
-// - gradients: the parameters' grad() is read after the step;
-// - per layer its activation, saved from the forward for the backward pass, where it is both the
-//   next product's operand and ReLU's mask; the last layer's output serves the loss;
-// - the largest temporary state: a gradient with respect to an activation comes in (a product's
-//   result) and one with respect to the sum before it goes out.
+// The memory that must be kept while a step of an MLP with equal layers runs, in bytes:
+// - parameters, Adam's two moments, the input and the target, which outlive the step;
+// - gradients, because the parameters' grad() is read after the step;
+// - for each layer its activation, which the forward pass saves for the backward pass as the next
+//   product's operand and as ReLU's mask; the last layer's output serves the loss;
+// - the largest temporary state: a gradient with respect to an activation (a product's result) and
+//   one with respect to the sum before it.
 std::uint64_t must_be_kept(int layers, std::int64_t width, std::int64_t batch) {
   const std::int64_t parameters = layers * (width * width + width);
   const std::int64_t activation = batch * width;
@@ -91,14 +91,14 @@ void expect_peak_near_minimum(int layers, std::int64_t width, std::int64_t batch
   EXPECT_LE(static_cast<double>(peak), 1.1 * static_cast<double>(kept));
 }
 
-// Few parameters, many activations; and the other way round.
+// One net has few parameters and many activations, the other many parameters and few activations.
 TEST(PlanMemory, ATwentyLayerStepPeaksWithinATenthOfWhatMustBeKept) {
   expect_peak_near_minimum(20, 60, 512);
   expect_peak_near_minimum(20, 192, 48);
 }
 
-// The gradients of sixteen norms' parameters could be one launch, if all layers kept what they need
-// until the last one has it.
+// The parameter gradients of sixteen norms could be one launch if all layers kept their operands
+// until the last gradient can be computed.
 TEST(PlanMemory, LayersDoNotKeepTemporariesForACommonLaunch) {
   constexpr std::int64_t kWidth = 16, kBatch = 4096, kLayers = 16;
   const Usage usage;
@@ -121,13 +121,12 @@ TEST(PlanMemory, LayersDoNotKeepTemporariesForACommonLaunch) {
   };
   step();
   const std::uint64_t peak = usage.peak_of(step);
-  // Per layer the product and the norm's result are saved; the gradient passes through three.
+  // For each layer the product and the norm's result are saved; the gradient needs three buffers.
   const std::int64_t kept = (1 + 2 * kLayers + 3) * kBatch * kWidth + 2 * kLayers * kWidth * kWidth;
   EXPECT_LE(static_cast<double>(peak), 1.1 * 4 * static_cast<double>(kept));
 }
 
-// Evaluation keeps nothing: parameters, the input, the result, and what goes into a layer and comes
-// out of it.
+// Evaluation keeps only parameters, the input, the result, and the operand and result of a layer.
 TEST(PlanMemory, AForwardPassKeepsNoActivations) {
   constexpr std::int64_t kWidth = 32, kBatch = 1024;
   const Usage usage;
@@ -140,7 +139,7 @@ TEST(PlanMemory, AForwardPassKeepsNoActivations) {
   EXPECT_LE(static_cast<double>(peak), 1.1 * 4 * static_cast<double>(kept));
 }
 
-// The arena is reused by everything: it does not add up over plans.
+// All plans reuse the arena, so it does not grow with their number.
 TEST(PlanMemory, PlansShareOneArena) {
   const Tensor x = randn({256, 256}, here()).eval();
   const auto run = [&](int products) {
@@ -154,7 +153,7 @@ TEST(PlanMemory, PlansShareOneArena) {
   EXPECT_EQ(plan::cache_stats(test_device()).arena_bytes, arena);
 }
 
-// Different plans, more than are kept: once the cache is full nothing grows.
+// More plans than are kept: once the cache is full, nothing grows.
 TEST(PlanMemory, AThousandPlansAreABoundedCache) {
   const ClosedSizes closed;
   const Device device = test_device();
@@ -180,7 +179,7 @@ TEST(PlanMemory, AThousandPlansAreABoundedCache) {
   EXPECT_LE(later.groupings, plan::GroupingCache::kMaxEntries);
   EXPECT_LE(later.sites, plan::kMaxPlans);
   EXPECT_LE(later.arena_bytes, full.arena_bytes + (1u << 20));  // a few more rows
-  // Kept outputs of the plans are all there is; those of evicted plans went with them.
+  // Only the kept outputs of cached plans remain; those of evicted plans are released.
   EXPECT_LE(memory_stats(device).in_use, memory.in_use + (1u << 20));
 }
 

@@ -1,7 +1,7 @@
 // Kernels and bytes of named expressions against minima derived by hand. A minimum is what the
-// schedules allow: one iteration space and one set of reduced axes a kernel, any number of stores,
-// nothing read that another thread writes. Products are counted apart from kernels. Sizes stay
-// below those at which a reduction is split, except where the name says "long".
+// schedules allow: one iteration space and one set of reduced axes per kernel, any number of
+// stores, and no reads of memory that another thread writes. Products are counted separately. Sizes
+// are below those at which a reduction is split, unless the name says "long".
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,11 +59,11 @@ struct Minimum {
   const char* name;
   const char* reason;
   int kernels, products;
-  std::int64_t read, written;  // bytes of the kernels
+  std::int64_t read, written;  // bytes that the kernels read and write
   std::function<Outputs(Inputs&)> build;
 };
 
-// Bytes of f32 elements.
+// The bytes of f32 elements.
 constexpr std::int64_t f32(std::int64_t elements) { return 4 * elements; }
 
 Tensor variance(const Tensor& x, std::int64_t axis) {
@@ -84,7 +84,7 @@ Tensor padded(const Tensor& x, std::int64_t before, std::int64_t after) {
   const std::int64_t left[] = {0, before}, right[] = {0, after};
   return pad(x, left, right);
 }
-// Adam's direction by hand: new moments and the step.
+// Adam's direction written out: new moments and the step.
 struct Moments {
   Tensor m, s, step;
 };
@@ -385,8 +385,8 @@ std::vector<Minimum> minima() {
       {"cross-entropy", "a loss per row, then their mean over labels, which are counted there", 2,
        0, f32(R * K + R) + 2 * 8 * R, f32(R + 1),
        [](Inputs& in) -> Outputs { return {cross_entropy(in.logits, in.labels)}; }},
-      // Every gradient is divided by the number of labels that are not ignored, so that it is known
-      // before the first row; the rows' kernel and the mean's read it.
+      // Every gradient is divided by the number of labels that are not ignored, which is known
+      // before the first row. The kernels of the rows and of the mean read it.
       {"cross-entropy, forward and backward",
        "labels are counted, then the gradient is stored by the rows' kernel", 3, 0,
        8 * R + f32(R * K + 1) + 8 * R + f32(R + 1), f32(1) + f32(R * K + R) + f32(1),
@@ -415,7 +415,7 @@ std::vector<Minimum> minima() {
       {"loss and penalty", "two arrays; the second sum adds the first", 2, 0, f32(2 * N + C + 1),
        f32(2),
        [](Inputs& in) -> Outputs { return {mse_loss(in.x, in.y) + in.w.square().sum() * 0.1}; }},
-      // ---- Products with what surrounds them.
+      // ---- Products with the operations around them.
       {"MLP block", "bias and activation; bias and residual", 2, 2, f32(A + H) + f32(2 * N + C),
        f32(A + N),
        [](Inputs& in) -> Outputs {
@@ -478,7 +478,7 @@ std::vector<Minimum> minima() {
   };
 }
 
-// Values may differ in the last bits: sums are formed in the order of their kernel.
+// Values may differ in the last bits, because the order of a sum depends on its kernel.
 void expect_close(const Tensor& a, const Tensor& b, const char* name) {
   const std::vector<double> left = a.to(DType::f64).to_vector<double>();
   const std::vector<double> right = b.to(DType::f64).to_vector<double>();
@@ -503,7 +503,7 @@ TEST(PlanMinima, SixtyExpressions) {
     }
     EXPECT_EQ(plan.library_calls(), minimum.products) << minimum.name;
     EXPECT_LE(plan.kernels(), minimum.kernels + 1) << minimum.name << ": " << minimum.reason;
-    // What was explained is what runs.
+    // The explained steps are those that run.
     const Counters before = counters();
     submit(test_device());
     const Counters after = counters();
@@ -527,7 +527,7 @@ TEST(PlanMinima, SixtyExpressions) {
   std::printf("%d of %d expressions at their minimum\n", reached, total);
 }
 
-// What has one pass to make makes one, whatever is joined or reduced.
+// Expressions that need one pass take one kernel, whatever is joined or reduced.
 TEST(PlanMinima, OneKernelEach) {
   Inputs in;
   submit(test_device());
@@ -559,7 +559,7 @@ TEST(PlanMinima, OneKernelEach) {
   }
 }
 
-// Each output planned alone, in other groups than together with the rest.
+// Each output is also planned alone, which gives other groups than planning all together.
 TEST(PlanMinima, GroupsDoNotChangeValues) {
   if (!test_device().is_cpu()) GTEST_SKIP() << "the groups are those of the CPU: kernels to spare";
   Inputs in;

@@ -1,4 +1,4 @@
-// Kernels of a plan are compiled side by side.
+// The kernels of a plan are compiled in parallel.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -48,7 +48,7 @@ TEST(ParallelCompile, EveryKernelIsCompiledOnceAndTheFirstFailureIsThrown) {
 
 TEST(ParallelCompile, APlanHandsOverAllItsKernelsAtOnce) {
   if (test_device().is_cpu()) GTEST_SKIP() << "the CPU executes programs as they are";
-  // Four kernels no other test has: the rows of one cannot be the columns of the next.
+  // Four kernels that no other test has; the rows of one cannot be the columns of the next.
   const Tensor x = rand({37, 41}, {.device = test_device()}).eval();
   const Tensor a = (x.sin().expm1() * 3).sum(0), b = (a.cos().log1p() * x).tanh().max(1);
   const Tensor c = (b.reshape({37, 1}).erf() + x.floor()).abs().sum(0);

@@ -1,4 +1,4 @@
-// The planner's decisions: what is stored, how reductions are cut, what explain says.
+// Decisions of the planner: which values are stored, how reductions are split, what explain prints.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -11,34 +11,34 @@
 namespace volta {
 namespace {
 
-// Kernels that compute a value each for themselves read its operands each; stored, one reads them
-// and writes the value, the others read that.
+// If several kernels compute a value themselves, each reads its operands. If it is stored, one
+// kernel reads them and writes the value, and the others read that.
 TEST(RecomputeOrStore, DecidesByBytes) {
   const auto stored = [](std::int64_t value, std::vector<std::int64_t> operands) {
     return plan::storing_saves({.value_bytes = value, .operand_bytes = std::move(operands)}) > 0;
   };
   constexpr std::int64_t kMega = 1'000'000;
-  // One operand of the same size: computing again reads as much as loading the result would.
+  // One operand of the same size: recomputing reads as much as loading the result would.
   EXPECT_FALSE(stored(kMega, {kMega, kMega}));
   EXPECT_FALSE(stored(kMega, {kMega, kMega, kMega, kMega}));
-  // Two operands, two kernels: four either way, and nothing is stored in doubt.
+  // Two operands, two kernels: four passes either way, and ties are not stored.
   EXPECT_FALSE(stored(kMega, {2 * kMega, 2 * kMega}));
   EXPECT_TRUE(stored(kMega, {3 * kMega, 3 * kMega}));
-  // Two operands, three kernels: six against two, a write and two reads.
+  // Two operands, three kernels: six passes against two, a write and two reads.
   EXPECT_TRUE(stored(kMega, {2 * kMega, 2 * kMega, 2 * kMega}));
-  // So little that it is not worth the risk of another kernel.
+  // Too little to be worth the risk of another kernel.
   EXPECT_FALSE(stored(4, {12, 12, 12}));
-  // One kernel: nothing is shared.
+  // A single kernel shares nothing.
   EXPECT_FALSE(stored(kMega, {10 * kMega}));
-  // A kernel that has the operands anyway computes for nothing.
+  // A kernel that reads the operands anyway recomputes at no cost.
   EXPECT_FALSE(stored(kMega, {4 * kMega, 0}));
   EXPECT_FALSE(stored(kMega, {0, 0, 0}));
-  // A large value made from little (a broadcast) is computed wherever it is used.
+  // A large value made from a small one (a broadcast) is computed wherever it is used.
   EXPECT_FALSE(stored(kMega, {20, 20, 20}));
 }
 
-// Where an earlier kernel computes the operands it can store the value itself, and what it then
-// need not store counts too.
+// If an earlier kernel computes the operands, it can store the value itself, and operands that then
+// need not be stored count too.
 TEST(RecomputeOrStore, CutsWhereFewestBytesPass) {
   const auto saves = [](std::int64_t value, std::int64_t operands, std::int64_t producer,
                         std::int64_t spared) {
@@ -47,24 +47,24 @@ TEST(RecomputeOrStore, CutsWhereFewestBytesPass) {
                                 .producer_bytes = producer,
                                 .spared_bytes = spared});
   };
-  // Three sums of a row, then their quotient: six passes against two.
+  // Three sums of a row and their quotient: six passes against two.
   EXPECT_EQ(saves(100, 300, 0, 300), 400);
   // One sum and its root: the same either way.
   EXPECT_EQ(saves(100, 100, 0, 100), 0);
-  // The sums are wanted in memory anyway.
+  // The sums must be in memory anyway.
   EXPECT_EQ(saves(100, 100, 0, 0), -100);
-  // A byte for a comparison instead of eight for an index; labels are read by one or the other.
+  // A comparison takes one byte where an index takes eight; labels are read by one or the other.
   EXPECT_EQ(saves(64, 64 * 16, 64 * 8, 64 * 8), 64 * 16 - 64 * 2);
 }
 
 TEST(ReductionChunks, DependOnExtentsAlone) {
   using plan::reduction_chunks;
-  // Rows that are many or short stay whole.
+  // Rows that are numerous or short are not split.
   EXPECT_EQ(reduction_chunks(8192, 1, true, true), 1);
   EXPECT_EQ(reduction_chunks(1'000'000, 128, true, true), 1);
   EXPECT_EQ(reduction_chunks(8193, 1, true, true), 3);
   EXPECT_EQ(reduction_chunks(100'000'000, 1, true, false), 2048);
-  // A GPU: chunks of equal length where there are such, at most 1056 in all.
+  // On a GPU, chunks of equal length if possible, at most 1056 in total.
   EXPECT_EQ(reduction_chunks(100'000'000, 1, true, true), 1000);
   EXPECT_EQ(reduction_chunks(100'000'007, 1, true, true), 1056);
   EXPECT_EQ(reduction_chunks(1 << 20, 1, true, true), 256);
@@ -74,7 +74,7 @@ TEST(ReductionChunks, DependOnExtentsAlone) {
   EXPECT_EQ(reduction_chunks(1024, 1024, false, true), 64);
   EXPECT_EQ(reduction_chunks(16384, 384, false, true), 1024);
   EXPECT_EQ(reduction_chunks(802816, 32, false, true), 8192);
-  EXPECT_EQ(reduction_chunks(8192, 32, false, true), 1);  // the results of those
+  EXPECT_EQ(reduction_chunks(8192, 32, false, true), 1);  // the results of the chunks
   EXPECT_EQ(reduction_chunks(8192, 8192, false, true), 64);
   EXPECT_EQ(reduction_chunks(1000, 64, false, true), 1);
   EXPECT_EQ(reduction_chunks(262144, 64, false, true), 4096);
@@ -97,7 +97,7 @@ TEST(Explain, NamesKernelsAndLibraryCalls) {
   const Tensor y = (a.matmul(a) * 0.5 + 1).gelu().mean();
   const Explanation plan = explain(y);
   EXPECT_EQ(plan.library_calls(), 1);
-  EXPECT_LE(plan.kernels(), 2);  // the mean may be cut in two
+  EXPECT_LE(plan.kernels(), 2);  // the mean may be split in two
   EXPECT_EQ(plan.steps.front().kind, "matmul");
   EXPECT_EQ(plan.steps.front().operations, 2u * 256 * 256 * 256);
   EXPECT_EQ(plan.steps.front().bytes_written, 256u * 256 * 4);
@@ -120,16 +120,16 @@ TEST(Explain, SmallProductsAreKernels) {
     return plan.library_calls();
   };
   EXPECT_EQ(calls(6), 0);
-  // What is small depends on what a call costs.
+  // The limit for small products depends on the cost of a call.
   EXPECT_EQ(calls(32), test_device() == Device::cpu() ? 1 : 0);
 }
 
-// Products of halves go to the library as they are where it takes them, and come back rounded once.
+// Products of halves go to the library unconverted if it supports them, and are rounded once.
 TEST(Explain, ProductsOfHalves) {
   const TensorOptions options{.dtype = DType::bf16, .device = test_device()};
   const Tensor a = randn({64, 128}, options).eval(), b = randn({64, 128}, options).eval();
   const Tensor bias = randn({64}, options).eval();
-  const Tensor product = a.matmul(b.t());  // on a line of its own: the transpose is let go
+  const Tensor product = a.matmul(b.t());  // on its own line, so that the transpose is dropped
   EXPECT_EQ(explain(product).library_calls(), 1);
   if (test_device().type() != DeviceType::cuda) return;
   EXPECT_EQ(explain(product).kernels(), 0);
@@ -138,7 +138,7 @@ TEST(Explain, ProductsOfHalves) {
   EXPECT_EQ(explain(layer).kernels(), 0);
 }
 
-// A new shape with the same structure plans anew but compiles nothing.
+// A new shape of the same structure is planned again but compiles nothing.
 TEST(Keys, AGrowingLengthCompilesNothing) {
   const auto step = [](std::int64_t n) {
     const Tensor x = ones({n, 40}, {.device = test_device()}) * 0.25;

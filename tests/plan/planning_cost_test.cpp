@@ -1,5 +1,5 @@
-// What planning looks at grows with the graph and no faster. Counted, since a clock would tell
-// about the machine: plan/lower/visits.h.
+// Planning work grows linearly with the graph. It is counted (plan/lower/visits.h), because times
+// depend on the machine.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace volta;
 
-// What the first evaluation of the graph looks at. Plans are kept, so every test has its own sizes.
+// The work of the first evaluation of the graph. Plans are cached, so every test has its own sizes.
 template <class Graph>
 plan::Visits visits_of(int size) {
   const ClosedSizes closed;
@@ -22,11 +22,11 @@ plan::Visits visits_of(int size) {
   return plan::visits();
 }
 
-// Twice the size takes at most 2.2 times as much, at every stage counted here that is large enough
-// to tell. Searching for room in the arena takes a logarithm of the temporaries more, and is left
-// out where many of different sizes live at the same time: it goes over the gaps between them.
-// Searches for paths and merging still grow a little faster in deep stacks, which pass their own
-// factor.
+// Twice the size takes at most 2.2 times the work, in every phase counted here that is large enough
+// to tell. Finding room in the arena takes a logarithm of the temporaries more, and is left out if
+// many temporaries of different sizes live at the same time, because it visits the gaps between
+// them. Path searches and merging still grow a little faster in deep stacks, whose tests pass their
+// own factor.
 enum class Arena : std::uint8_t { Counted, LeftOut };
 template <class Graph>
 void expect_linear(int size, Arena arena = Arena::Counted, double deep = 2.2) {

@@ -1,5 +1,6 @@
-// Every kernel program the run generates (of networks a part) is also compiled by NVRTC, GPU or
-// not, where a toolkit is present and VOLTA_TEST_NVRTC=1 asks for it; the two counts must match.
+// Every kernel program that the run generates (for networks, a part of them) is also compiled by
+// NVRTC, with or without a GPU, if there is a toolkit and VOLTA_TEST_NVRTC=1 is set. Both counts
+// must match.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class EveryProgram : public ::testing::Environment {
     observe();
   }
 
-  // Also after a test that used the observer itself.
+  // Works also after a test that used the observer itself.
   void observe() {
     if (!active_) return;
     kernel::set_program_observer([this](const kernel::Program& program) {
@@ -81,11 +82,11 @@ class EveryProgram : public ::testing::Environment {
   }
 
  private:
-  // Most of the time that NVRTC takes is its own, not the kernel's, and half of the rest is the
-  // assembler's: of this many programs one is compiled to machine code, the others at once to PTX.
+  // Most of NVRTC's time does not depend on the kernel, and half of the rest is the assembler's. So
+  // one program in this many is compiled to machine code, and the others together to PTX.
   static constexpr std::size_t kTogether = 17;
 
-  // Whether programs [begin, end) compile as one text, each in a namespace of its own.
+  // Whether programs [begin, end) compile as one text, each in its own namespace.
   bool compile_together(const Nvrtc& nvrtc, std::size_t begin, std::size_t end) const {
     std::string text;
     for (std::size_t i = begin; i < end; ++i) {
@@ -96,12 +97,12 @@ class EveryProgram : public ::testing::Environment {
       nvrtc.ptx(text, kVirtualArchitecture);
       return true;
     } catch (const std::exception&) {
-      return false;  // each by itself says which one it is
+      return false;  // compiling each by itself finds the failing one
     }
   }
 
-  // Tests of networks make thousands of kernels of operations that are compiled by themselves: of
-  // theirs a quarter will do, unless everything is asked for.
+  // Tests of networks make thousands of kernels from operations that are also compiled by
+  // themselves, so a quarter of theirs is enough unless all are requested.
   static bool is_wanted(const std::string& text) {
     const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
     if (test == nullptr || std::getenv("VOLTA_TEST_FULL") != nullptr) return true;
@@ -114,7 +115,7 @@ class EveryProgram : public ::testing::Environment {
   std::vector<kernel::Program> programs_;
 };
 
-// GoogleTest owns it.
+// GoogleTest owns this object.
 EveryProgram* const every_program = [] {
   auto* environment = new EveryProgram;
   ::testing::AddGlobalTestEnvironment(environment);
@@ -136,7 +137,7 @@ TEST(Programs, AnObserverSeesEachTextOnce) {
       [&](const kernel::Program& program) { texts.push_back(kernel::to_text(program)); });
   (a * 3.25 - 0.125).eval();
   ASSERT_EQ(texts.size(), 1u);
-  (b * 4.5 - 7.25).eval();  // another size, other numbers: the same program
+  (b * 4.5 - 7.25).eval();  // another size and other numbers give the same program
   EXPECT_EQ(texts.size(), 1u);
   (b / 4.5).eval();
   EXPECT_EQ(texts.size(), 2u);

@@ -1,4 +1,4 @@
-// The planner's choice of a schedule: which sizes and accesses lead to vectors, tiles, lanes and
+// The planner's choice of schedules: the sizes and accesses that lead to vectors, tiles, lanes and
 // rows in registers.
 #include "plan/codegen/schedule.h"
 
@@ -20,7 +20,7 @@ Schedule chosen(const kernel::Program& program, const std::vector<std::int64_t>&
   return result.schedule;
 }
 
-// The first line of the text: what a kernel's key says of its schedule.
+// The first line of the text: the part of a kernel's key that describes its schedule.
 std::string words(const kernel::Program& program, const std::vector<std::int64_t>& ints,
                   bool massively_parallel = true) {
   kernel::Program result = program;
@@ -29,7 +29,7 @@ std::string words(const kernel::Program& program, const std::vector<std::int64_t
   return text.substr(0, text.find('\n'));
 }
 
-// y[i, j] = x[i, j], the elements of both `dtype`, x at a stride and an offset
+// y[i, j] = x[i, j], with elements of `dtype`, and x with a stride and an offset.
 kernel::Program copy(DType dtype) {
   Build b;
   const auto rows = b.param(), columns = b.param(), stride = b.param(), offset = b.param();
@@ -68,7 +68,7 @@ TEST(ChooseSchedule, SmallOrUnalignedMapsTakeElements) {
   EXPECT_EQ(words(copy(DType::f32), {1024, 1024, 1027, 0}), "map vec 1");  // rows start anywhere
   EXPECT_EQ(words(copy(DType::f32), {1024, 1024, 1024, 1}), "map vec 1");
   EXPECT_EQ(words(copy(DType::f32), {0, 1024, 1024, 0}), "map vec 1");
-  // One long axis may end anywhere.
+  // A single long axis may have any length.
   EXPECT_EQ(words(adam_sample(1, false).program, {10'000'001}), "map vec 4");
 }
 
@@ -77,7 +77,7 @@ TEST(ChooseSchedule, LoadsAcrossTheStoresAreStaged) {
   EXPECT_EQ(words(turned(DType::f32, 1), {8192, 31}), "map vec 1");
   EXPECT_EQ(words(turned(DType::f32, 1), {31, 8192}), "map vec 1");
   EXPECT_EQ(words(turned(DType::f32, 1), {40, 40}), "map vec 1");
-  // Shared memory is bounded: smaller tiles, then none.
+  // Shared memory is limited: smaller tiles, then none.
   EXPECT_EQ(words(turned(DType::f64, 2), {8192, 8192}), "map vec 2 tile 32 along 0");
   EXPECT_EQ(words(turned(DType::f64, 5), {8192, 8192}), "map vec 1");
 }
@@ -93,13 +93,13 @@ TEST(ChooseSchedule, RowsStayInRegisters) {
   EXPECT_EQ(words(softmax, {8192, 1023}), "row lanes 256 items 4");
   EXPECT_EQ(words(softmax, {65536, 64}), "row lanes 8 items 8 vec 4");
   EXPECT_EQ(words(softmax, {65536, 10}), "row lanes 1 items 0");
-  // Few rows: more threads. Few elements: one kernel whatever the length is a multiple of.
+  // Few rows get more threads. With few elements one kernel serves all lengths.
   EXPECT_EQ(words(softmax, {128, 1024}), "row lanes 256 items 4 vec 4");
   EXPECT_EQ(words(softmax, {4, 1024}), "row lanes 256 items 4");
   EXPECT_EQ(words(layer_norm_sample(32, 0).program, {8192, 1024}), "row lanes 128 items 8 vec 4");
 }
 
-// Rows that start and end anywhere, all accesses alike.
+// Rows that may start and end anywhere, with equal alignment in all accesses.
 TEST(ChooseSchedule, LongRowsLeaveTheirEndsToSingleLanes) {
   const kernel::Program softmax = softmax_sample(32, 0).program;
   const kernel::Program halves = softmax_sample(32, 0, true).program;
@@ -116,7 +116,7 @@ TEST(ChooseSchedule, LongRowsLeaveTheirEndsToSingleLanes) {
             "row lanes 512 items 100 whole 96 vec 4 peeled");
 }
 
-// y[i, r] = x[i, r] - max(x[i]), x at a stride and an offset
+// y[i, r] = x[i, r] - max(x[i]), with x at a stride and an offset.
 TEST(ChooseSchedule, RowsThatStartDifferentlyTakeElements) {
   Build b;
   const auto rows = b.param(), length = b.param(), stride = b.param(), offset = b.param();
@@ -129,7 +129,7 @@ TEST(ChooseSchedule, RowsThatStartDifferentlyTakeElements) {
   EXPECT_EQ(words(program, {1024, 8193, 8197, 8}), "row lanes 512 items 16 whole 12 vec 4 peeled");
   EXPECT_EQ(words(program, {1024, 8193, 8194, 0}), "row lanes 512 items 18 whole 16");
   EXPECT_EQ(words(program, {1024, 8193, 8193, 1}), "row lanes 512 items 18 whole 16");
-  // The stride of a single row says nothing.
+  // The stride of a single row does not matter.
   EXPECT_EQ(words(program, {1, 131073, 131074, 0}), "row lanes 1024 items 0 vec 4 peeled");
 }
 
@@ -137,19 +137,19 @@ TEST(ChooseSchedule, RowsOfOnePhaseAreReadOnce) {
   const kernel::Program sums = reductions_sample(DType::f32, 32).program;  // x[p, q, r, s]
   EXPECT_EQ(words(sums, {1024, 4, 1, 1024, 4096, 1024}), "row lanes 256 items 0 vec 4");
   EXPECT_EQ(words(sums, {1024, 4, 1, 1022, 4088, 1022}), "row lanes 256 items 0");
-  // Few: the second pass of a long sum waits for its loads together.
+  // Few rows: the second pass of a long sum issues all its loads together.
   EXPECT_EQ(words(sums, {1, 1, 1, 2000, 2000, 2000}), "row lanes 512 items 4");
   EXPECT_EQ(words(sums, {1, 1, 1, 8193, 8193, 8193}), "row lanes 1024 items 0");
 }
 
 TEST(ChooseSchedule, ColumnsAreTakenTogetherWhereThereAreMany) {
-  const kernel::Program sum = column_sum_sample().program;  // ints: rows, columns
+  const kernel::Program sum = column_sum_sample().program;  // integers: rows, columns
   EXPECT_EQ(words(sum, {128, 1 << 19}), "row lanes 1 items 0 vec 4");
   EXPECT_EQ(words(sum, {128, 1 << 17}), "row lanes 1 items 0 vec 2");
   EXPECT_EQ(words(sum, {128, 1 << 16}), "row lanes 1 items 0");
   EXPECT_EQ(words(sum, {128, 8192}), "row lanes 1 items 0");
   EXPECT_EQ(words(sum, {128, (1 << 19) + 1}), "row lanes 1 items 0");
-  EXPECT_EQ(words(sum, {128, 1024}), "row lanes 32 items 0");  // too few to have one each
+  EXPECT_EQ(words(sum, {128, 1024}), "row lanes 32 items 0");  // too few for a thread each
 }
 
 TEST(ChooseSchedule, TheCpuIsAskedForNoVectors) {
@@ -170,7 +170,7 @@ TEST(ChooseSchedule, VectorsOfRowsHoldForTheirNumbers) {
   }
 }
 
-// y = x - max(x), summed up along the row: two phases, yet in rounds
+// y = x - max(x), summed along the row: two phases, which nevertheless run in rounds.
 TEST(ChooseSchedule, ScansKeepNothing) {
   Build b;
   const auto rows = b.param(), length = b.param();

@@ -1,4 +1,4 @@
-// The lock of a recorder: its owner and the others exclude each other, and ownership can move.
+// The lock of a recorder: its owner and other threads exclude each other, and ownership can move.
 #include "platform/biased_lock.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace volta::platform {
 namespace {
 
-// Not atomic on purpose: updates are lost unless the lock excludes.
+// Deliberately not atomic: updates are lost unless the lock works.
 struct Guarded {
   BiasedLock lock;
   std::int64_t a = 0, b = 0;

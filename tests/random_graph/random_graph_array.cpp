@@ -8,7 +8,7 @@
 namespace volta::random_graph {
 namespace {
 
-// Values past these are not followed any further.
+// Larger values are not tracked any further.
 double tame_limit(DType dtype) {
   switch (dtype) {
     case DType::f16:
@@ -36,22 +36,22 @@ double tiny_of(DType dtype) {
 
 Num unknown() { return {0, kUnknown}; }
 bool known(Num n) { return n.e < kUnknown; }
-// Whether a value that may be off by its error lies on both sides of `edge`.
+// Whether the interval of a value and its error contains `edge`.
 bool straddles(Num n, double edge) { return n.e > 0 && std::fabs(n.v - edge) <= n.e; }
 
 Num truth(bool value) { return {value ? 1.0 : 0.0, 0}; }
 
-// What is left of a quotient whose divisor overflows f32.
+// The possible rest of a quotient whose divisor overflows f32.
 constexpr double kVanished = 1e-36;
 
 struct Rounded {
   Num n;
-  double ulps;  // of the function itself, where OpenCL allows the most
+  double ulps;  // error of the function itself, as the most that OpenCL allows
 };
 
 Rounded function(Op op, Num x, double unit) {
   const double v = x.v, e = x.e, size = std::fabs(v);
-  const double least = std::max(size - e, 0.0);  // the smallest the device's operand can be
+  const double least = std::max(size - e, 0.0);  // the smallest possible operand of the device
   switch (op) {
     case Op::exp:
       return {{std::exp(v), std::exp(v) * std::expm1(e)}, 4};
@@ -118,7 +118,7 @@ Num unary_element(Op op, Num x, DType dtype) {
   return inner == dtype ? computed : settled(computed, dtype, 1);
 }
 
-// Comparisons: exact operands compare exactly, others only apart from each other.
+// Exact operands are compared exactly; others only if they are far enough apart.
 Num compared(Op op, Num a, Num b) {
   if (!known(a) || !known(b)) return unknown();
   if (a.e + b.e > 0 && std::fabs(a.v - b.v) <= a.e + b.e) return unknown();
@@ -208,7 +208,7 @@ Num cast_element(Num n, DType from, DType to) {
   }
   if (!is_floating(to)) {
     if (is_floating(from)) {
-      // What a device makes of such a number is not defined.
+      // The device's result for such a number is not defined.
       if (!known(n) || std::fabs(n.v) + n.e > tame_limit(to == DType::u8 ? DType::i32 : to))
         throw Invalid("a cast to integers leaves their range");
       if (to == DType::u8 && (n.v - n.e < 0 || n.v + n.e > 255)) throw Invalid("a cast leaves u8");
@@ -219,12 +219,12 @@ Num cast_element(Num n, DType from, DType to) {
   }
   if (!known(n)) return n;
   if (n.e == 0) {
-    // Through f32, as half precision is, or at once.
+    // The device may convert through f32, as for half precision, or directly.
     const double direct = rounded_to(n.v, to);
     const double through = to == DType::f64 ? direct : rounded_to(rounded_to(n.v, DType::f32), to);
     return settled({direct, std::fabs(through - direct)}, to, 0);
   }
-  // Widening loses nothing.
+  // Widening is exact.
   const bool widens = is_floating(from) && unit_of(to) < unit_of(from) && to != DType::f16;
   return settled(n, to, widens ? 0 : 1);
 }
@@ -273,7 +273,8 @@ Num settled(Num n, DType dtype, double ulps) {
   }
   if (!(n.e < kUnknown) || !(std::fabs(n.v) <= tame_limit(dtype))) return unknown();
   if (ulps == 0) return n;
-  // Sums and products that the dtype holds exactly are exact; doubles show it by short fractions.
+  // Sums and products that the dtype represents exactly are exact; for doubles this requires short
+  // fractions.
   const bool representable = dtype == DType::f64
                                  ? std::ldexp(n.v, 16) == std::nearbyint(std::ldexp(n.v, 16))
                                  : rounded_to(n.v, dtype) == n.v;
@@ -303,7 +304,7 @@ DType promoted(DType a, DType b) {
         return 6;
     }
   };
-  if (rank(a) == rank(b)) return DType::f32;  // the two halves
+  if (rank(a) == rank(b)) return DType::f32;  // the two half dtypes
   return rank(a) > rank(b) ? a : b;
 }
 
@@ -320,7 +321,7 @@ Array filled(const Dims& dims, double value, DType dtype) {
   if (dtype == DType::boolean) v = value != 0 ? 1 : 0;
   if (is_integral(dtype) && dtype != DType::boolean) v = std::trunc(value);
   const double r = rounded_to(v, dtype);
-  // A device may keep the number in f32 where the dtype is narrower.
+  // A device may keep the number in f32 if the dtype is narrower.
   const Num n = is_floating(dtype) ? Num{v, std::fabs(r - v)} : settled({v, 0}, dtype, 0);
   std::fill(result.at.begin(), result.at.end(), n);
   return result;

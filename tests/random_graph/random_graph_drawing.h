@@ -1,4 +1,4 @@
-// How random programs are drawn; shared by the two files that do it.
+// Draws random programs; shared by the files that implement this.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Statements of a random program, one after the other on variables of the reference.
+// Runs the statements of a random program one after the other on variables of the reference.
 #include "random_graph/random_graph_evaluator.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace volta::random_graph {
 namespace {
 
-// A well-mixed word for each element of each tensor of each round.
+// A well-mixed word for each element of each tensor and round.
 std::uint64_t mixed(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -136,7 +136,7 @@ Ref Evaluator::created(const Statement& s) {
       break;
     case Op::rand: {
       Array u = philox_uniform(seed_, take_random(n), s.dims, inner);
-      if (s.dtype == DType::f16 || s.dtype == DType::bf16) {  // only the bits that a half has
+      if (s.dtype == DType::f16 || s.dtype == DType::bf16) {  // only as many bits as a half has
         const Array bits = filled({}, s.dtype == DType::f16 ? 0x1p11 : 0x1p8, inner);
         u = binary(Op::div, unary(Op::floor, binary(Op::mul, u, bits)), bits);
       }
@@ -151,7 +151,7 @@ Ref Evaluator::created(const Statement& s) {
       break;
     }
     case Op::randint: {
-      if (s.number.value > 4096) {  // a long range: the remainder of 63 bits, two words of them
+      if (s.number.value > 4096) {  // a long range: the remainder of 63 bits from two words
         const std::uint64_t offset = take_random(2 * n),
                             range = static_cast<std::uint64_t>(s.number.value);
         for (std::size_t i = 0; i < value.at.size(); ++i) {
@@ -166,7 +166,7 @@ Ref Evaluator::created(const Statement& s) {
       value = cast(cast(unary(Op::floor, scaled), DType::i64), s.dtype);
       break;
     }
-    default: {  // randn: two words for each number
+    default: {  // randn: two words per number
       const std::uint64_t offset = take_random(2 * n);
       const Array u = philox_uniform(seed_, offset, s.dims, inner, 2, 0);
       const Array v = philox_uniform(seed_, offset, s.dims, inner, 2, 1);
@@ -362,7 +362,7 @@ void Evaluator::assign_in_place(const Statement& s) {
     value = cast(result, dtype);
   }
   if (value->value.dims != target->value.dims) throw Invalid("shapes differ in place");
-  // What is overwritten stays in the history, with a gradient of 0.
+  // The overwritten value stays in the history, with a gradient of 0.
   if ((s.op == Op::fill || s.op == Op::copy) && target->tape && GradMode::enabled())
     value = where(constant(filled({}, 1, DType::boolean)), value, target);
   const bool is_gradient = std::any_of(tensors_.begin(), tensors_.end(),
@@ -377,7 +377,7 @@ void Evaluator::assign_in_place(const Statement& s) {
   }
 }
 
-// The formulas of SGD (choice 0: plain, 1: momentum) and Adam, flag for decay.
+// The formulas of SGD (choice 0: plain, 1: momentum) and Adam; `flag` stands for decay.
 void Evaluator::update_parameters(const Statement& s, std::size_t position) {
   const GradMode off(false);
   std::vector<Array>& state = moments_[position];

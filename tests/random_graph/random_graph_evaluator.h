@@ -1,4 +1,4 @@
-// The reference: every statement computed by itself in double precision, with variables, aliases,
+// The reference: computes every statement by itself in double precision, with variables, aliases,
 // in-place assignment and gradients as users see them.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Variable {
   Ref grad;
 };
 
-// Where an input's gradient goes.
+// The destination of an input's gradient.
 struct Edge {
   TapeRef tape;
   Ref leaf;
@@ -35,7 +35,7 @@ struct Edge {
   bool wanted() const { return tape != nullptr || leaf != nullptr; }
 };
 
-// Gradients of the inputs for the gradient of the output; an empty one for what has none.
+// The gradients of the inputs for a gradient of the output; empty for inputs without gradient.
 using Pulled = std::vector<std::optional<Array>>;
 using Pull = std::function<Pulled(const Array&)>;
 
@@ -47,32 +47,32 @@ struct Tape {
   std::optional<Array> gradient;
 };
 
-// A sort's results.
+// The results of a sort.
 struct Ordered {
   Ref values, positions;
 };
 
-// What optimizers run with.
+// The options that optimizers run with.
 inline constexpr double kMomentum = 0.9, kWeightDecay = 0.01, kBeta1 = 0.9, kBeta2 = 0.99,
                         kAdamEps = 1e-2;
 
-// The values of a `data` statement in a round, exact in its dtype.
+// The values of a `data` statement in a round, which its dtype represents exactly.
 std::vector<double> data_values(const Program& program, const Statement& statement, int round);
 std::uint64_t seed_of_round(const Program& program, int round);
 
 class Evaluator {
  public:
-  // `wrong` makes the results of one operation wrong, for the test of this test.
+  // `wrong` falsifies the results of one operation, for the test of this test.
   explicit Evaluator(const Program& program, std::optional<Op> wrong = std::nullopt)
       : program_(&program), wrong_(wrong) {}
 
   void begin_round(int round);
-  // Throws Invalid, before anything has changed, if the statement cannot be run now.
+  // Throws Invalid if the statement cannot be run now, before anything has changed.
   void step(const Statement& statement, std::size_t position);
-  // Tensors that are no longer held; persistent ones stay.
+  // Drops tensors that are no longer held; persistent ones stay.
   void end_round();
 
-  const Ref& tensor(int id) const;  // null: not held
+  const Ref& tensor(int id) const;  // null if it is not held
   int tensors() const { return static_cast<int>(tensors_.size()); }
   void set_tensor(int id, Ref ref);
   // The position in the stream of random numbers.
@@ -97,11 +97,11 @@ class Evaluator {
   int round_ = 0;
   std::uint64_t seed_ = 0, offset_ = 0;
   std::vector<Ref> tensors_;
-  std::map<std::size_t, std::vector<Array>> moments_;  // of an optimizer's statement
+  std::map<std::size_t, std::vector<Array>> moments_;  // for each optimizer's statement
 };
 
 // ---- Operations with history (random_graph_gradients.cpp).
-class GradMode {  // as NoGrad: for as long as it lives
+class GradMode {  // like NoGrad, as long as it lives
  public:
   explicit GradMode(bool enabled);
   ~GradMode();
@@ -139,17 +139,18 @@ Ref dropout(const Ref& x, const Array& uniform, double p);
 Ref mse_loss(const Ref& input, const Ref& target, int reduction);
 Ref cross_entropy(const Ref& logits, const Ref& labels, int reduction);
 
-// ---- The same in random_graph_reductions.cpp.
-// `first`: along one axis, the first of equal elements has the gradient; else they share it.
+// ---- More operations (random_graph_reductions.cpp).
+// With `first`, along one axis, the first of equal elements gets the gradient; otherwise they share
+// it.
 Ref extremum(const Ref& x, const Dims& axes, bool keepdim, bool largest, bool first);
 Ref prod(const Ref& x, const Dims& axes, bool keepdim);
 Ref stride(const Ref& x, const Dims& steps);
 Ref concat(const std::vector<Ref>& parts, int axis);
 Array argmin(const Array& x, int axis, bool keepdim);
 
-// ---- The same along an axis (random_graph_order.cpp).
+// ---- Operations along an axis (random_graph_order.cpp).
 Ref cumsum(const Ref& x, int axis);
-// The first `count` in order.
+// The first `count` elements in order.
 Ordered sort(const Ref& x, int axis, std::int64_t count, bool descending);
 Ref take_along_axis(const Ref& x, const Ref& index, int axis);
 Ref index_add(const Ref& x, const Ref& index, const Ref& source);

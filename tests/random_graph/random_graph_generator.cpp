@@ -1,4 +1,4 @@
-// Drawing random programs.
+// Draws random programs.
 #include "random_graph/random_graph_generator.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Number Generator::some_number() {
   return n;
 }
 
-// A held tensor that is wanted, one of the latest rather than an old one; -1: there is none.
+// A held tensor that is `wanted`, preferably a recent one; -1 if there is none.
 int Generator::some(const std::function<bool(const Variable&)>& wanted) {
   std::vector<int> found;
   for (int id = 0; id < reference_.tensors(); ++id) {
@@ -59,7 +59,7 @@ bool Generator::acceptable(const Array& x) const {
   return error <= 0.05 * largest + 1e-6;
 }
 
-// Appends the statement if the reference can run it and its result is worth comparing.
+// Appends the statement if the reference can run it and its result can be compared.
 bool Generator::emit(Statement s) {
   const bool makes = s.op <= Op::cross_entropy || s.op == Op::grad;
   const bool second = s.second >= 0;
@@ -101,7 +101,7 @@ int Generator::leaf(const Dims& dims, DType dtype, Fill fill, bool grad) {
 Program Generator::run() {
   static const std::vector<std::int64_t> sizes{2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33};
   for (int i = 0; i < 3; ++i) extents_.push_back(random_.pick(sizes));
-  // Nothing; long rows; rows that are reduced in pieces; products for a library.
+  // No elements; long rows; rows that are reduced in chunks; products for a library.
   using Sizes = std::vector<std::int64_t>;
   const std::int64_t special = random_.below(100);
   if (special < 2) {
@@ -155,7 +155,7 @@ Program Generator::run() {
 
 Program generated(std::uint64_t seed, const GeneratorOptions& options) {
   Program program = Generator(seed, options).run();
-  // What a later round cannot run goes.
+  // Statements that a later round cannot run are removed.
   for (Outcome outcome = check(program); outcome.kind == Outcome::Kind::invalid;
        outcome = check(program)) {
     program = without(program, static_cast<std::size_t>(outcome.position));

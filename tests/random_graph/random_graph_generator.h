@@ -1,5 +1,5 @@
 // Random programs from a seed. Statements are tried on the reference as they are drawn, so that
-// values stay tame and every statement can be run.
+// values stay moderate and every statement can be run.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace volta::random_graph {
 
 struct GeneratorOptions {
   int most_statements = 32;
-  std::vector<DType> floats{DType::f32, DType::f64, DType::f16, DType::bf16};  // what there is
-  bool large = true;  // now and then tensors of many thousand elements
+  std::vector<DType> floats{DType::f32, DType::f64, DType::f16, DType::bf16};  // supported dtypes
+  bool large = true;  // sometimes creates tensors of many thousand elements
 };
 
 Program generated(std::uint64_t seed, const GeneratorOptions& options = {});

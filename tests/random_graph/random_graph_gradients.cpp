@@ -1,4 +1,4 @@
-// Operations with history, and the backward pass of the reference evaluator.
+// Operations with history, and the backward pass, of the reference evaluator.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -71,7 +71,7 @@ Array unary_gradient(Op op, const Array& g, const Array& x, const Array& y) {
       const Array s = unary(Op::sigmoid, x);
       return mul(mul(g, s), add(mul(x, sub(1, s)), 1));
     }
-    default:  // steps
+    default:  // step functions
       return filled(x.dims, 0, x.dtype);
   }
 }
@@ -81,7 +81,7 @@ Dims kept_dims(const Array& x, const Dims& axes) {
   for (const std::int64_t axis : axes) dims[static_cast<std::size_t>(axis)] = 1;
   return dims;
 }
-// A reduced gradient spread over the input again.
+// Broadcasts a reduced gradient to the input's shape.
 Array spread(const Array& g, const Array& x, const Dims& axes) {
   return expand(reshape(g, kept_dims(x, axes)), x.dims);
 }
@@ -94,7 +94,7 @@ bool expands(const Dims& from, const Dims& to) {
   return true;
 }
 
-// A gradient in the shape and dtype of what it is the gradient of.
+// Converts a gradient to the shape and dtype of its value.
 Array fitted(const Array& g, const Edge& edge) {
   return cast(expands(g.dims, edge.dims) ? expand(g, edge.dims) : sum_to(g, edge.dims), edge.dtype);
 }
@@ -137,7 +137,7 @@ Ref recorded(Array value, const std::vector<Ref>& inputs, Pull pull) {
 
 namespace {
 
-// A gradient that grows loses a history that somebody gave it.
+// A gradient that is added to loses the history that it had.
 void accumulate(Variable& leaf, const Array& part) {
   if (!leaf.grad) {
     leaf.grad = constant(part);
@@ -420,7 +420,7 @@ Ref dropout(const Ref& x, const Array& uniform, double p) {
 
 namespace {
 
-constexpr int kNone = 0, kMean = 1;  // Reduction; 2 is the sum
+constexpr int kNone = 0, kMean = 1;  // values of Reduction; 2 is the sum
 
 Array reduced(const Array& losses, int reduction) {
   if (reduction == kNone) return losses;

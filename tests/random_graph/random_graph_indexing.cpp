@@ -1,4 +1,4 @@
-// Drawing statements that look things up by index, put them in order or add them up on the way.
+// Draws statements that index, sort or compute running sums.
 #include <algorithm>
 
 #include "random_graph/random_graph_drawing.h"
@@ -28,7 +28,7 @@ int Generator::new_ids(std::int64_t n, const Dims& dims) {
   return emit(s) ? next_ - 1 : -1;
 }
 
-// Integers in [0, n): found among what is held, or made.
+// Integers in [0, n), from a held tensor or a new one.
 int Generator::ids_below(std::int64_t n, const Dims* dims) {
   const int found = some([&](const Variable& v) {
     const Array& x = v.value;
@@ -62,7 +62,7 @@ bool Generator::draw_cumsum() {
   return emit(s);
 }
 
-// What is not exact may be sorted while its order is beyond doubt, which the reference knows.
+// Inexact values may be sorted if their order is certain, which the reference knows.
 bool Generator::draw_order() {
   Statement s;
   s.op = random_.pick(std::vector{Op::sort, Op::sort, Op::argsort, Op::topk, Op::topk});
@@ -78,7 +78,7 @@ bool Generator::draw_order() {
   }
   if (s.op != Op::argsort && random_.chance(60)) {
     Statement both = s;
-    both.second = 0;  // numbered by emit
+    both.second = 0;  // emit() sets its number
     if (emit(both)) return true;
   }
   return emit(s);
@@ -110,7 +110,7 @@ bool Generator::draw_take_along() {
   return index >= 0 && emit(s);
 }
 
-// Now and then so many rows that they are added up in chunks.
+// Sometimes there are enough rows that they are added up in chunks.
 bool Generator::draw_index_add() {
   Statement s;
   s.op = Op::index_add;

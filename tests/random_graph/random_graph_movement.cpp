@@ -1,4 +1,4 @@
-// Views, reductions and products of the reference evaluator: strided reading and plain loops.
+// Views, reductions and products of the reference evaluator: strided reads and plain loops.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,7 +8,7 @@
 namespace volta::random_graph {
 namespace {
 
-// A way of reading an array: element `index` lies at offset + index . strides.
+// A strided view of an array: element `index` is at offset + index . strides.
 struct Strided {
   Dims dims, strides;
   std::int64_t offset = 0;
@@ -58,7 +58,7 @@ Dims without(const Dims& dims, const Dims& axes, bool keepdim) {
   return result;
 }
 
-// fold(first element, number of elements) over each row, the reduced axes being a row.
+// Calls fold(first element, number of elements) for each row of the reduced axes.
 template <class Fold>
 Array folded(const Array& x, const Dims& axes, bool keepdim, DType dtype, Fold fold) {
   Dims order;
@@ -80,7 +80,7 @@ Array folded(const Array& x, const Dims& axes, bool keepdim, DType dtype, Fold f
 }  // namespace
 
 void Sum::add(double value, double error) {
-  value_ += value;  // wider than what is compared
+  value_ += value;  // in a wider type than the compared one
   error_ += error;
   sizes_ += std::fabs(value);
   whole_ = whole_ && value == std::nearbyint(value);
@@ -209,7 +209,7 @@ Array argmax(const Array& x, int axis, bool keepdim) {
     for (std::int64_t i = 1; i < n; ++i) {
       if (row[i].v > row[best].v) best = i;
     }
-    double error = 0;  // of equal exact values the first counts
+    double error = 0;  // the first of equal exact values counts
     for (std::int64_t i = 0; i < n; ++i) {
       const double slack = row[i].e + row[best].e;
       if (i != best && slack > 0 && row[best].v - row[i].v <= slack) error = kUnknown;

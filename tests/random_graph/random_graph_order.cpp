@@ -1,5 +1,5 @@
-// Running sums, order and indexing along an axis in the reference, with their gradients. Where
-// values are not exact, their order is known as far as their bounds leave no doubt.
+// Running sums, sorting and indexing along an axis in the reference, with gradients. For inexact
+// values the order is known only as far as their bounds determine it.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -21,14 +21,14 @@ struct Around {
       (i < at ? before : i == at ? extent : after) *= static_cast<std::size_t>(dims[i]);
     }
   }
-  // The element at `i` of a line along the axis.
+  // The element number of position `i` of a line along the axis.
   std::size_t at(std::size_t line, std::size_t i) const {
     return (line / after * extent + i) * after + line % after;
   }
   std::size_t lines() const { return before * after; }
 };
 
-// One addition after the other.
+// Adds sequentially.
 Array running_sum(const Array& x, int axis, bool reverse) {
   const Around around(x.dims, axis);
   Array result(x.dims, x.dtype);
@@ -43,8 +43,8 @@ Array running_sum(const Array& x, int axis, bool reverse) {
   return result;
 }
 
-// A line in order: per position the element that stands there, its value, and the positions that
-// element may have on a device.
+// A sorted line: for each position its element, its value, and the positions that the element may
+// have on a device.
 struct Line {
   struct SourceLocation {
     std::size_t element = 0;
@@ -54,8 +54,8 @@ struct Line {
   std::vector<SourceLocation> places;
 };
 
-// Elements that are exact and equal keep their order. The bounds are those of the comparison:
-// twice the error.
+// Exact and equal elements keep their order. The bounds are those of the comparison: twice the
+// error.
 Line in_order(const std::vector<Num>& row, bool descending) {
   const std::size_t n = row.size();
   const double sign = descending ? -1 : 1;
@@ -63,7 +63,7 @@ Line in_order(const std::vector<Num>& row, bool descending) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return sign * row[a].v < sign * row[b].v; });
-  using Bound = std::pair<double, double>;  // a value, then where an exact one stands
+  using Bound = std::pair<double, double>;  // a bound, then the position if the value is exact
   const auto lowest_of = [&](std::size_t i) {
     return Bound{sign * row[i].v - 2 * row[i].e, row[i].e == 0 ? static_cast<double>(i) : -1};
   };
@@ -85,7 +85,7 @@ Line in_order(const std::vector<Num>& row, bool descending) {
         std::lower_bound(high.begin(), high.end(), lowest_of(order[p])) - high.begin());
     place.highest = static_cast<std::size_t>(
         std::upper_bound(low.begin(), low.end(), highest_of(order[p])) - low.begin() - 1);
-    // The p-th smallest lies between the p-th smallest of the bounds.
+    // The p-th smallest value lies between the p-th smallest bounds.
     const double v = sign * row[order[p]].v;
     place.value = {row[order[p]].v, std::max(high[p].first - v, v - low[p].first) / 2};
     line.places.push_back(place);
@@ -129,7 +129,7 @@ Ordered sort(const Ref& x, int axis, std::int64_t count, bool descending) {
                                       place.lowest == place.highest ? 0 : kUnknown};
     }
   }
-  // An element gets the gradient of its position: one of several where that is not known.
+  // An element gets the gradient of its position, or of one of several if that is uncertain.
   const auto pull = [lines = std::move(lines), from, to, whole = x->value.dims](const Array& g) {
     Array result(whole, g.dtype);
     for (std::size_t line = 0; line < lines.size(); ++line) {

@@ -1,4 +1,4 @@
-// Random programs as text.
+// Writes random programs as text.
 #include "random_graph/random_graph_program.h"
 
 #include <fmt/format.h>
@@ -149,7 +149,7 @@ std::string fill_name(const Statement& s) {
   }
 }
 
-// What stands to the right of the equals sign, or the whole statement.
+// The right-hand side of the assignment, or the whole statement.
 std::string expression(const Statement& s) {
   const char* name = name_of(s.op);
   const char* keep = s.flag ? ", true" : "";

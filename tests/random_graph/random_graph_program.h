@@ -1,7 +1,6 @@
-// A random program: statements over numbered tensors, run several rounds with fresh data. It is
+// A random program: statements over numbered tensors, run for several rounds with new data. It is
 // generated (random_graph_generator), evaluated in double precision (random_graph_evaluator), run
-// on a device and compared (random_graph_runner), and made small when it fails
-// (random_graph_shrink).
+// on a device and compared (random_graph_runner), and reduced when it fails (random_graph_shrink).
 #pragma once
 
 #include <cstdint>
@@ -85,7 +84,7 @@ enum class Op : std::uint8_t {
   argmin,
   softmax,
   log_softmax,
-  // Along an axis: running sums, order.
+  // Along an axis: running sums, sorting.
   cumsum,
   sort,
   argsort,
@@ -101,7 +100,7 @@ enum class Op : std::uint8_t {
   dropout,
   mse_loss,
   cross_entropy,
-  // In place.
+  // Operations in place follow.
   add_to,
   sub_from,
   mul_by,
@@ -115,7 +114,7 @@ enum class Op : std::uint8_t {
   zero_grad,
   sgd_step,
   adam_step,
-  // Lifetimes and looking.
+  // Lifetimes and reads.
   drop,
   look,
   item,
@@ -131,10 +130,11 @@ constexpr bool is_random(Op op) {
   return (op >= Op::rand && op <= Op::randint) || op == Op::dropout;
 }
 
-// What fills a `data` tensor.
+// The contents of a `data` tensor.
 enum class Fill : std::uint8_t { numbers, positive, integers, indices };
 
-// A number in the program. One that varies is another in every round: an argument of the plan.
+// A number in the program. A varying one differs in every round, so that it is an argument of the
+// plan.
 struct Number {
   double value = 0;
   bool integer = false;
@@ -147,33 +147,34 @@ struct Number {
 
 struct Statement {
   Op op = Op::data;
-  int out = -1;         // the tensor it makes
-  int second = -1;      // sort, topk: the positions beside the values, where they are kept
-  std::vector<int> in;  // tensors it uses; what it changes in place comes first; -1: a number
-  Dims dims;            // shape, axes, order, start and length, or amounts, as the op has it
+  int out = -1;         // the tensor that it creates
+  int second = -1;      // for sort and topk: the tensor of positions, if they are kept
+  std::vector<int> in;  // operands, beginning with the one changed in place; -1 stands for a number
+  Dims dims;  // shape, axes, order, start and length, or amounts, depending on the operation
   DType dtype = DType::f32;
-  Number number;      // the operand that is a number, a limit, a probability, a rate
+  Number number;      // an operand, a limit, a probability, or a rate
   bool flag = false;  // keepdim, requires_grad, retain_graph, decay, descending, largest
-  int choice = 0;     // a loss's reduction
+  int choice = 0;     // the reduction of a loss
   Fill fill = Fill::numbers;
-  bool no_grad = false;     // under NoGrad
-  bool persistent = false;  // made before the first round, alive in all
+  bool no_grad = false;     // recorded under NoGrad
+  bool persistent = false;  // created before the first round and alive in all rounds
 };
 
-// What ends a round.
+// The end of a round.
 enum class RoundEnd : std::uint8_t { look, submit, nothing };
 
 struct Program {
   std::uint64_t seed = 0;
   std::vector<Statement> statements;
   int rounds = 4;
-  RoundEnd end = RoundEnd::look;  // the last round is always looked at
-  bool drops_at_end = true;       // handles go when a round ends, or when the next replaces them
+  RoundEnd end = RoundEnd::look;  // values are always read at the end of the last round
+  bool drops_at_end = true;  // handles are dropped at the end of a round, otherwise when the next
+                             // round replaces them
 };
 
 const char* name_of(Op op);
 std::string to_string(const Statement& statement);
-// Lines that read like C++.
+// Returns the program as C++-like lines.
 std::string to_string(const Program& program);
 
 }  // namespace volta::random_graph

@@ -9,13 +9,14 @@
 namespace volta::random_graph {
 namespace {
 
-// The order reversed; no dtype wraps around.
+// Negates values so that their order is reversed; no dtype wraps around.
 Array negated(Array x) {
   for (Num& n : x.at) n.v = -n.v;
   return x;
 }
 
-// How the elements along an axis lie: outer blocks of `count` elements, `inner` apart.
+// The layout of the elements along an axis: outer blocks of `count` elements that are `inner`
+// apart.
 struct Lines {
   std::size_t outer = 1, count, inner = 1;
   Lines(const Dims& dims, int axis)
@@ -32,8 +33,8 @@ struct Lines {
   std::size_t lines() const { return outer * inner; }
 };
 
-// Which elements are the largest of their row; several exact ones share. Where one that may be the
-// largest is not exact and not alone, nobody knows.
+// Which elements are the largest of their row; several exact ones share. If a candidate is neither
+// exact nor the only one, the result is unknown.
 Array is_largest(const Array& x, const Dims& axes) {
   Array least = x;
   for (Num& n : least.at) n = {n.v - n.e, 0};
@@ -52,7 +53,7 @@ Array is_largest(const Array& x, const Dims& axes) {
   return chosen;
 }
 
-// Of those that are known the first of each row.
+// The first known one in each row.
 Array first_of(Array chosen, int axis) {
   const Lines along(chosen.dims, axis);
   for (std::size_t line = 0; line < along.lines(); ++line) {
@@ -71,11 +72,11 @@ Dims kept(const Array& x, const Dims& axes) {
   return dims;
 }
 
-// The product of a row without element `skipped`, in the dtype it is computed in.
+// The product of a row without element `skipped`, in the dtype in which it is computed.
 Num product_of(const Array& rows, std::size_t from, std::size_t length, std::size_t skipped) {
   Num product{1, 0};
   const DType inner = inner_of(rows.dtype);
-  double large = 0, small = 0;  // exponents of what could be multiplied first
+  double large = 0, small = 0;  // exponents of the extreme factors that could be multiplied first
   for (std::size_t i = 0; i < length; ++i) {
     if (i == skipped) continue;
     const Num n = rows.at[from + i];
@@ -90,7 +91,7 @@ Num product_of(const Array& rows, std::size_t from, std::size_t length, std::siz
   return product;
 }
 
-// The reduced axes last.
+// An order of axes with the reduced ones last.
 Dims order_for(const Array& x, const Dims& axes) {
   Dims order;
   for (int i = 0; i < x.rank(); ++i) {
@@ -116,8 +117,8 @@ Array product(const Array& x, const Dims& axes, bool keepdim) {
   return reshape(result, dims);
 }
 
-// For each element the product of the others. A device divides, unless the element is 0: near 0
-// nobody knows which.
+// For each element the product of the others. A device divides, unless the element is 0; for
+// elements near 0 the result is unknown.
 Array products_of_others(const Array& x, const Dims& axes) {
   const Dims order = order_for(x, axes);
   Dims inverse(order.size());
@@ -165,7 +166,7 @@ Array strided(const Array& x, const Dims& steps) {
   return result;
 }
 
-// Where each element of a strided array came from: the numbers of the elements, strided.
+// The inverse of a strided read: strides the element numbers to find where each element came from.
 Array spaced(const Array& g, const Dims& dims, const Dims& steps) {
   Array numbers(dims, DType::f64), result(dims, g.dtype);
   for (std::size_t i = 0; i < numbers.at.size(); ++i) numbers.at[i].v = static_cast<double>(i);

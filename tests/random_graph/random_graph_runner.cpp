@@ -1,4 +1,4 @@
-// Random programs through the public API, in step with the reference.
+// Runs random programs through the public API in step with the reference.
 #include "random_graph/random_graph_runner.h"
 
 #include <fmt/format.h>
@@ -296,14 +296,14 @@ void OnDevice::step(const Statement& s, std::size_t position) {
       return order(s);
     case Op::look:
     case Op::item:
-      return;  // by the comparison
+      return;  // found by the comparison
     default:
       at(s.out) = made(s);
   }
 }
 
-// Leaves NaN in the memory that programs of this size get: what a kernel fails to write, or reads
-// before it was written, then shows.
+// Fills memory that programs of this size will get with NaN, so that elements which a kernel fails
+// to write, or reads before they are written, are noticed.
 void scribble(Device device) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   std::vector<Tensor> blocks;
@@ -313,12 +313,12 @@ void scribble(Device device) {
           from_vector(std::vector<double>(count, nan), {.dtype = DType::f32, .device = device}));
     }
   }
-  // The source of a gather lies in the arena.
+  // The source of a gather is in the arena.
   const Tensor ids = zeros({1}, {.dtype = DType::i64, .device = device});
   embedding(blocks.back().reshape({2048, 1}) * 1.5, ids).eval();
 }
 
-// ---- Comparing. An empty string: equal.
+// ---- Comparison. The result is empty if the values are equal.
 
 std::string described(const Array& x, std::string_view dtype) {
   return fmt::format("{} [{}]", dtype, fmt::join(x.dims, ", "));
@@ -340,7 +340,7 @@ std::string compare_kind(const std::string& name, const Tensor& actual, const Re
   return {};
 }
 
-// Twice the bound: it is of first order, and a device may round in other places than the reference.
+// Allows twice the bound, because it is of first order and a device may round at other points.
 std::string compare_element(const std::string& name, std::int64_t i, double actual, Num expected) {
   if (expected.e == kUnknown || actual == expected.v) return {};
   if (std::fabs(actual - expected.v) <= 2 * expected.e) return {};

@@ -1,4 +1,4 @@
-// Runs a random program on a device beside the reference and compares whatever is looked at.
+// Runs a random program on a device and on the reference, and compares all values that are read.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@ namespace volta::random_graph {
 
 struct Outcome {
   enum class Kind : std::uint8_t { passed, invalid, failed } kind = Kind::passed;
-  std::string message;  // what differs, or why the program cannot be run
-  int position = -1;    // the statement it cannot be run past
+  std::string message;  // the difference, or why the program cannot be run
+  int position = -1;    // the first statement that cannot be run
   bool failed() const { return kind == Kind::failed; }
 };
 
-// `wrong`: see Evaluator.
+// Evaluator explains `wrong`.
 Outcome run(const Program& program, Device device, std::optional<Op> wrong = std::nullopt);
-// The reference alone: passed, or invalid.
+// Runs the reference alone; the outcome is passed or invalid.
 Outcome check(const Program& program);
 
 }  // namespace volta::random_graph

@@ -1,4 +1,4 @@
-// Shrinking: every step makes the program simpler, so it ends.
+// Shrinks programs. Every step makes the program simpler, so shrinking ends.
 #include "random_graph/random_graph_shrink.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 bool uses(const Statement& s, int id) { return std::count(s.in.begin(), s.in.end(), id) > 0; }
 
-// What each statement makes in the first round, where it can be run.
+// The result of each statement in the first round, as far as it can be run.
 std::vector<Ref> results(const Program& program) {
   std::vector<Ref> made(program.statements.size());
   Evaluator reference(program);
@@ -61,7 +61,7 @@ class Shrinker {
     return false;
   }
 
-  // Halves first, then ever shorter runs of statements, from the end.
+  // Removes halves first, then ever shorter runs of statements, from the end.
   bool fewer_statements() {
     bool any = false;
     for (std::size_t length = std::max<std::size_t>(best_.statements.size() / 2, 1); length > 0;
@@ -81,7 +81,7 @@ class Shrinker {
     return any;
   }
 
-  // A statement's operand in place of its result.
+  // Replaces a statement's result by one of its operands.
   bool bypassed() {
     bool any = false;
     for (std::size_t i = best_.statements.size(); i-- > 0;) {

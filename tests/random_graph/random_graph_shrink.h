@@ -1,5 +1,5 @@
-// Makes a failing random program small: statements dropped, bypassed or replaced by plain data for
-// as long as it still fails.
+// Reduces a failing random program: statements are dropped, bypassed or replaced by plain data as
+// long as it still fails.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace volta::random_graph {
 
-// Without a statement and whatever uses what it made.
+// Removes a statement and all statements that use its result.
 Program without(const Program& program, std::size_t position);
 
-// The smallest failing program found; `fails` is asked at most `most` times.
+// Returns the smallest failing program found; `fails` is called at most `most` times.
 Program shrunk(Program program, const std::function<bool(const Program&)>& fails, int most = 3000);
 
 }  // namespace volta::random_graph

@@ -1,4 +1,4 @@
-// Drawing one statement of each kind.
+// Draws one statement of each kind.
 #include <algorithm>
 #include <cmath>
 
@@ -48,7 +48,7 @@ bool Generator::draw_unary() {
   if (x < 0) return false;
   s.in = {x};
   if (emit(s)) return true;
-  // Into the domain first.
+  // First maps the operand into the domain.
   Statement guard;
   guard.op = Op::abs;
   guard.in = {x};
@@ -134,7 +134,7 @@ bool Generator::draw_view() {
   const int rank = x.rank();
   switch (random_.below(9)) {
     case 0:
-    case 1: {  // axes joined or split
+    case 1: {  // joins or splits axes
       s.op = Op::reshape;
       s.dims = x.dims;
       for (int i = 0; i < 2; ++i) {
@@ -227,7 +227,7 @@ bool Generator::draw_reduction() {
       std::sort(s.dims.begin(), s.dims.end());
     }
   }
-  if (s.op == Op::prod) {  // long ones leave the range of numbers, in some order
+  if (s.op == Op::prod) {  // long products overflow in some orders
     std::int64_t length = s.dims.empty() ? x.numel() : 1;
     for (const std::int64_t axis : s.dims) length *= x.dims[static_cast<std::size_t>(axis)];
     if (length > 24) return false;
@@ -423,7 +423,7 @@ bool Generator::draw_backward() {
     }
   }
   if (!emit(s)) return false;
-  // What gradients are for.
+  // Often uses the gradients, by reading them or by an update.
   if (random_.chance(35)) draw_gradient();
   if (random_.chance(50)) draw_update();
   if (random_.chance(25)) draw_gradient();

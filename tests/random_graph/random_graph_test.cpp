@@ -1,7 +1,8 @@
-// Random programs on the device under test against the double-precision reference.
-//   VOLTA_RANDOM_GRAPHS=first:count   other seeds than the usual ones
-// On GPUs the usual ones are few: their compilers take a tenth to a third of a second for each new
-// kernel.
+// Runs random programs on the device under test and compares them with the double-precision
+// reference.
+//   VOLTA_RANDOM_GRAPHS=first:count   seeds other than the default ones
+// On GPUs there are few default seeds, because compiling a kernel takes a tenth to a third of a
+// second.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@
 namespace volta::random_graph {
 namespace {
 
-constexpr int kParts = 4;  // what shards divide
+constexpr int kParts = 4;  // divided among shards
 
 struct Range {
   std::uint64_t first = 0, count = 0;
@@ -110,8 +111,8 @@ TEST(RandomGraphDrawing, CoversTheLanguage) {
   EXPECT_LT(unknown, tensors / 100);
 }
 
-// A reference that computes one operation wrongly is found out (on the CPU: a few hundred kernels),
-// and what is left of the program is little more than that operation.
+// If the reference computes one operation wrongly, this is detected (on the CPU: a few hundred
+// kernels), and the reduced program is little more than that operation.
 TEST(RandomGraphShrinking, FindsAWrongOperation) {
   for (const Op wrong : {Op::tanh, Op::maximum, Op::sum, Op::prod, Op::stride, Op::concat,
                          Op::cumsum, Op::sort, Op::take_along_axis}) {

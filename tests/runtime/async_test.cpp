@@ -1,4 +1,4 @@
-// Work that goes on while the program does: events, values on their way, uploads beside
+// Work that continues in parallel with the program: events, values on their way, and uploads during
 // computation.
 #include "volta/async.h"
 
@@ -36,7 +36,7 @@ std::vector<float> numbers(std::size_t count, unsigned seed) {
   return values;
 }
 
-// Something that keeps the device busy for a while.
+// Work that keeps the device busy for a while.
 Tensor long_work(int products = 12) {
   const std::int64_t n = test_device().type() == DeviceType::cuda ? 6144 : 512;
   Tensor x = full({n, n}, 1.0 / static_cast<double>(n), here()) + 0;
@@ -140,12 +140,12 @@ TEST(Async, AWrongIndexReachesWhoWaits) {
   }
   EXPECT_THROW(bad.to_vector<float>(), IndexError);
   EXPECT_EQ(rows(1).to_vector_async<float>().get(), (std::vector<float>{20, 10}));
-  // After the tensor is gone, too.
+  // The event works after the tensor is destroyed, too.
   const Event later = rows(9).eval_async();
   EXPECT_THROW(later.wait(), IndexError);
 }
 
-// A parameter that a wrong label went into.
+// A parameter that was updated with a wrong label.
 Tensor weight_of_a_bad_batch() {
   Tensor weight = (rand({4, 3}, here()) + 1).eval();
   weight.set_requires_grad();
@@ -160,7 +160,8 @@ Tensor weight_of_a_bad_batch() {
   return weight;
 }
 
-// A parameter tells of a wrong index once and goes on; an event, or values, each time.
+// A parameter reports a wrong index once and continues; an event, or asynchronous values, each
+// time.
 TEST(Async, AWrongIndexOfAParameterIsToldByEveryWait) {
   const auto told = [](const auto& moment) -> std::string {
     try {
@@ -243,7 +244,7 @@ TEST(Async, ValuesAreThoseOfToVector) {
   EXPECT_EQ((large * 2).to_vector_async<float>().get(), (large * 2).to_vector<float>());
 }
 
-// The memory of a value on its way is neither overwritten in place nor given to somebody else.
+// The memory of a value on its way is neither overwritten in place nor reused.
 TEST(Async, ValuesAreThoseOfTheCall) {
   constexpr std::size_t kCount = 1 << 20;
   const std::vector<float> start = numbers(kCount, 5);
@@ -293,7 +294,7 @@ TEST(Async, TransfersAreCountedUnderTheCall) {
   EXPECT_EQ(report.rows[0].place, "async_test.cpp:" + std::to_string(__LINE__ - 5));
 }
 
-// While a step computes, the next batch reaches the device.
+// The next batch reaches the device while a step computes.
 TEST(Async, AnUploadToFreshMemoryDoesNotWaitForWork) {
   if (test_device().is_cpu()) GTEST_SKIP() << "nothing moves";
   const std::vector<float> batch = numbers(1 << 20, 7);
@@ -311,7 +312,7 @@ TEST(Async, AnUploadToFreshMemoryDoesNotWaitForWork) {
   EXPECT_EQ(next.to_vector<float>(), batch);
 }
 
-// The same, by the profiler: a trace shows what ran beside what.
+// The trace of the profiler shows that copies run in parallel to computations.
 TEST(Async, TheProfileShowsCopiesBesideWork) {
   if (test_device().is_cpu()) GTEST_SKIP() << "nothing moves";
   const std::vector<float> batch = numbers(1 << 20, 8);
@@ -319,7 +320,7 @@ TEST(Async, TheProfileShowsCopiesBesideWork) {
   Tensor next = from_vector(batch, {1 << 20}, here());
   synchronize(test_device());
   Profiler profiler;
-  (ones({16}, here()) + 1).eval();  // the device's clock is set by the first of a recording
+  (ones({16}, here()) + 1).eval();  // the first work of a recording synchronises the clocks
   synchronize(test_device());
   const Event computed = long_work(30).eval_async();
   const Tensor later = from_vector(batch, {1 << 20}, here());
@@ -345,8 +346,8 @@ TEST(Async, TheProfileShowsCopiesBesideWork) {
   EXPECT_LE(profile.busy_seconds(test_device()), profile.seconds * 1.001);
 }
 
-// Batches of random sizes, used by work that takes long, let go of at once and their memory used
-// again by the next: every value is compared.
+// Batches of random sizes that are used by slow work and dropped at once, so that the next batch
+// reuses their memory. Every value is compared.
 class AsyncStress : public testing::Test {
  protected:
   void SetUp() override {
@@ -367,7 +368,7 @@ std::int64_t sum_of(const std::vector<float>& values) {
 }
 
 TEST_F(AsyncStress, BatchesOfRandomSizesInLittleMemory) {
-  // Few sizes: each is a plan of its own.
+  // Only a few sizes, because each one has a plan of its own.
   constexpr std::size_t kSizes[] = {20'000, 70'000, 300'000, 1'000'000};
   std::vector<std::vector<float>> batches;
   for (unsigned i = 0; i < 12; ++i) batches.push_back(numbers(kSizes[i % 4], 100 + i));
@@ -383,7 +384,7 @@ TEST_F(AsyncStress, BatchesOfRandomSizesInLittleMemory) {
     AsyncValues<std::int64_t> sum;
     {
       const Tensor x = from_vector(batch, {count}, here());
-      // Several passes over the memory, so that it is read long after the upload of the next.
+      // Several passes over the memory, so that it is read long after the next upload.
       Tensor y = x + 1;
       y.eval();
       for (int pass = 0; pass < 2; ++pass) {
@@ -410,7 +411,7 @@ TEST_F(AsyncStress, EveryElementArrivesAsItWas) {
     std::vector<float> batch = numbers(count, static_cast<unsigned>(round));
     AsyncValues<float> values;
     {
-      // The upload alone: to memory that uploads, downloads and work of others used just before.
+      // The upload alone, to memory that uploads, downloads and work of others used just before.
       const Tensor x = from_vector(batch, {static_cast<std::int64_t>(count)}, here());
       values = x.to_vector_async<float>();
       if (round % 3 == 0) {
@@ -418,7 +419,7 @@ TEST_F(AsyncStress, EveryElementArrivesAsItWas) {
         work.eval();
       }
     }
-    std::ranges::fill(batch, 0.0f);  // the caller's memory is his own again
+    std::ranges::fill(batch, 0.0f);  // the caller may reuse its memory
     batch = numbers(count, static_cast<unsigned>(round));
     results.emplace_back(std::move(values), std::move(batch));
     if (results.size() > 4) {
@@ -429,8 +430,8 @@ TEST_F(AsyncStress, EveryElementArrivesAsItWas) {
   for (const auto& [values, batch] : results) ASSERT_EQ(values.get(), batch);
 }
 
-// As a data loader does it: threads upload ahead, another one computes.
-// Arrays that lie side by side go up in groups, by way of one buffer, and are taken apart there.
+// As in a data loader, threads upload ahead while another one computes. Adjacent arrays are
+// uploaded in groups through one buffer and split on the device.
 TEST(Async, GroupsOfArraysArriveAsTheyWere) {
   constexpr std::size_t kArrays = 40, kElements = 1 << 20;  // five groups
   const std::vector<float> values = numbers(kArrays * kElements, 9);
@@ -478,7 +479,7 @@ TEST_F(AsyncStress, ThreadsUploadWhileAnotherComputes) {
       }
     });
   }
-  int wrong = 0;  // the threads want to be emptied, whatever comes
+  int wrong = 0;  // the threads must be joined in any case
   for (int i = 0; i < each; ++i) {
     for (Slot& slot : slots) {
       slot.filled.wait(0);
@@ -496,7 +497,7 @@ TEST_F(AsyncStress, ThreadsUploadWhileAnotherComputes) {
   EXPECT_EQ(wrong, 0);
 }
 
-// A batch is complete when it is used, and the memory that it was assembled in is not filled again
+// A batch is complete when it is used, and the memory in which it was assembled is not refilled
 // before it was copied.
 TEST_F(AsyncStress, BatchesOfALoaderAreComplete) {
   constexpr std::int64_t kExamples = 512, kWidth = 4096;
@@ -515,7 +516,8 @@ TEST_F(AsyncStress, BatchesOfALoaderAreComplete) {
     int batches = 0;
     for (int epoch = 0; epoch < rounds(8, 2); ++epoch) {
       for (const data::Batch& batch : loader) {
-        // Against a model of the example's row, on the device; then every element of some.
+        // Compares with a model of the example's row on the device; then compares every element of
+        // some.
         const Tensor row = batch.y.to(DType::f32).reshape({-1, 1}) * 10;
         const Tensor column = arange(kWidth, {.dtype = DType::f32, .device = test_device()}) % 7;
         const Tensor wrong = (batch.x - (row + column)).abs().max();

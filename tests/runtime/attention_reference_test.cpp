@@ -1,4 +1,4 @@
-// Attention on the host, as VOLTA_CHECK compares a library's with, against the operation itself.
+// Attention on the host, which VOLTA_CHECK compares with a library's, against the operation itself.
 #include "plan/calls/attention.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Sizes {
 
 using Bytes = std::vector<std::byte>;
 
-// f32, or bf16 as the upper halves.
+// The bytes of f32 values, or their upper halves as bf16.
 Bytes bytes_of(const std::vector<float>& values, DType dtype) {
   const std::size_t size = size_of(dtype);
   Bytes bytes(values.size() * size);
@@ -48,7 +48,8 @@ std::vector<float> values_of(const Bytes& bytes, DType dtype) {
   return values;
 }
 
-// [batch, heads, length, size] in memory, some elements in front; heads before lengths or after.
+// [batch, heads, length, size] in memory after some other elements, with heads before or after
+// lengths.
 struct Operand {
   Operand(const Tensor& x, DType dtype, bool heads_first, std::int64_t in_front) {
     const Tensor laid = heads_first ? x : x.permute({0, 2, 1, 3});
@@ -116,7 +117,7 @@ void expect_attention(const Sizes& s, DType dtype, bool heads_first, unsigned re
   const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
   expect_near(values_of(out, dtype), with_heads_first(y.detach(), 0), tolerance, "output");
 
-  // From its own output and logarithms, which are right if these are.
+  // Uses its own output and logarithms, which are correct if these are.
   step.gradient = true;
   step.reads.push_back(Operand(y.detach(), dtype, (results_first & 1) != 0, 0).layout);
   const Operand gradient(g, dtype, heads_first, 0);

@@ -1,5 +1,5 @@
-// What the runtime keeps between steps is bounded in bytes: plans, groupings, kernels, what
-// libraries prepared, and the small outputs of plans.
+// The runtime's caches are bounded in bytes: plans, groupings, kernels, what libraries prepared,
+// and the small outputs of plans.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 TensorOptions here() { return {.device = test_device()}; }
 
-// The caches of the device are empty at first, and as large as ever at the end.
+// The device's caches are empty at first and have their old limit at the end.
 class CacheBounds : public testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class CacheBounds : public testing::Test {
   std::uint64_t before_ = 0;
 };
 
-// A small network, trained with batches of any size.
+// A small network that is trained with batches of any size.
 class Training {
  public:
   Training() {
@@ -64,7 +64,7 @@ class Training {
   int steps_ = 0;
 };
 
-// On CUDA a plan for several sizes may replace those for one: less is no growth.
+// On CUDA a plan for several sizes may replace those for one size; less memory is not growth.
 void expect_close(std::uint64_t now, std::uint64_t before, double slack, const char* what) {
   EXPECT_LE(static_cast<double>(now), 1.05 * static_cast<double>(before) + slack) << what;
   if (test_device().type() == DeviceType::cuda) return;
@@ -74,7 +74,7 @@ void expect_close(std::uint64_t now, std::uint64_t before, double slack, const c
 // Most batches have one of a few sizes; some have a rare size, and therefore a plan that is soon
 // evicted.
 TEST_F(CacheBounds, RandomShapesEndWithTheMemoryOfTheFirstSteps) {
-  const bool quick = !test_device().is_cpu();  // a kernel takes PoCL a third of a second
+  const bool quick = !test_device().is_cpu();  // PoCL takes a third of a second per kernel
   const int steps = quick ? 600 : 10'000, warm = quick ? 120 : 2000;
   const std::int64_t common = quick ? 6 : 40, rare = quick ? 10 : 500;
   Training training;
@@ -105,7 +105,8 @@ TEST_F(CacheBounds, RandomShapesEndWithTheMemoryOfTheFirstSteps) {
   expect_close(after.in_use, before.in_use, 64 * 1024, "bytes in use");
   EXPECT_EQ(after.reserved, before.reserved);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have heaps of their own
-  EXPECT_LT(heap_bytes_in_use(), heap + (std::uint64_t{8} << 20));   // drivers' compilers keep some
+  // Drivers' compilers keep some memory.
+  EXPECT_LT(heap_bytes_in_use(), heap + (std::uint64_t{8} << 20));
 #else
   (void)heap;
 #endif
@@ -149,7 +150,7 @@ TEST_F(CacheBounds, TheLimitEvictsThePlansUsedLongestAgo) {
   before = counters();
   run(40);
   EXPECT_GT(counters().plans_built, before.plans_built);
-  // The plan used last always stays.
+  // The most recently used plan always stays.
   set_cache_limit(test_device(), 1);
   EXPECT_EQ(stats().cached_plans, 1u);
   run(41);
@@ -167,7 +168,7 @@ TEST_F(CacheBounds, SmallOutputsOfAllPlansAreBounded) {
     for (int repeated = 0; repeated < 2; ++repeated) {
       std::vector<Tensor> results;
       for (int i = 0; i < kOutputs; ++i) results.push_back(x * (2.5 + i + plan * kOutputs));
-      results.resize(static_cast<std::size_t>(kOutputs - plan % 37));  // fewer are wanted
+      results.resize(static_cast<std::size_t>(kOutputs - plan % 37));  // fewer are needed
       submit(test_device());
     }
     most = std::max(most, stats().in_use);

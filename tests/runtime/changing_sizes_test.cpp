@@ -1,5 +1,6 @@
-// Steps whose sizes change: a plan is made for a structure, and other sizes use it. Random programs
-// run with the plans of other sizes must give the bits of programs planned for themselves.
+// Steps with changing sizes: a plan is made for a structure, and other sizes use it. Random
+// programs that run with plans of other sizes must give the same bits as programs planned for their
+// own sizes.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,11 +17,12 @@ namespace {
 
 using namespace volta;
 
-// The tensors that a program has computed, as bytes of their elements.
+// The tensors that a program has computed, by their elements.
 using Results = std::vector<std::vector<float>>;
 
 Tensor input(const Shape& shape, int salt) {
-  // Small integers over 8: sums of a few are exact whatever their order, and nothing is special.
+  // Small integers divided by 8, so that sums of a few are exact in any order and no value is
+  // special.
   std::vector<float> numbers(static_cast<std::size_t>(shape.numel()));
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] =
@@ -28,7 +30,7 @@ Tensor input(const Shape& shape, int salt) {
   return from_vector(numbers, shape, {.device = test_device()});
 }
 
-// A random program over x [b, t, c]: every shape follows from the tensors at hand.
+// A random program over x [b, t, c] whose shapes follow from the existing tensors.
 class RandomProgram {
  public:
   explicit RandomProgram(std::uint64_t seed) : draw_(seed) {}
@@ -57,7 +59,7 @@ class RandomProgram {
   }
 
  private:
-  // y stays [b, t', 12] with a t' that follows from t.
+  // y stays [b, t', 12], with a t' that follows from t.
   Tensor next(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& scale) {
     const Shape shape = y.shape();
     const std::int64_t b = shape[0], t = shape[1], c = shape[2];
@@ -76,7 +78,7 @@ class RandomProgram {
         return layer_norm(y, {c}, scale);
       case 6:
         return y.reshape({b * t, c}).matmul(weight).reshape({b, t, c});
-      case 7: {  // attention by hand
+      case 7: {  // attention written out
         const Tensor scores = matmul(y, y.transpose(1, 2)) / 4;
         return matmul(softmax(scores, 2), y);
       }
@@ -114,7 +116,7 @@ bool same_bits(const Results& a, const Results& b) {
 }
 
 TEST(ChangingSizes, RandomProgramsGiveTheBitsOfTheirOwnPlans) {
-  // On GPUs every new kernel takes its compiler a tenth to a third of a second.
+  // On GPUs compiling a kernel takes a tenth to a third of a second.
   const int programs = test_device().is_cpu() ? 300 : thorough() ? 12 : 3;
   for (int seed = 0; seed < programs; ++seed) {
     std::mt19937_64 draw(static_cast<std::uint64_t>(seed) + 77);
@@ -139,7 +141,7 @@ TEST(ChangingSizes, RandomProgramsGiveTheBitsOfTheirOwnPlans) {
   }
 }
 
-// Trains at sizes in turn; returns how many plans were built after the first `known` steps.
+// Trains with the sizes in turn; returns the number of plans built after the first `known` steps.
 std::uint64_t plans_after(std::size_t known, const std::vector<std::int64_t>& sizes,
                           const std::function<void(std::int64_t)>& step) {
   std::uint64_t before = 0;
@@ -154,7 +156,7 @@ TEST(ChangingSizes, BatchesOfAnMlpBuildNoPlan) {
   nn::Sequential model({nn::Linear(20, 32), nn::ReLU(), nn::Linear(32, 10)});
   model.to(test_device());
   optim::Adam optimizer(model.parameters(), {.lr = 0.01});
-  // The first two steps have state of their own; the next two show which sizes change.
+  // The first two steps have special state; the next two show which sizes change.
   const auto step = [&](std::int64_t batch) {
     const Tensor x = input({batch, 20}, 5),
                  y = zeros({batch}, {.dtype = DType::i64, .device = test_device()});
@@ -187,7 +189,7 @@ TEST(ChangingSizes, LengthsOfATransformerBuildNoPlan) {
     optimizer.step();
     loss.item();
   };
-  // On GPUs a sum of many rows is cut evenly where that is possible, which some lengths decide.
+  // On GPUs a sum of many rows is split evenly if possible, which depends on some lengths.
   EXPECT_LE(plans_after(4, {40, 40, 41, 48, 50, 43, 60, 63, 45, 52}, step),
             test_device().is_cpu() ? 0u : 3u);
 }

@@ -1,5 +1,5 @@
-// Several streams of a device that compute side by side: what waits for what, and that values are
-// those of one stream.
+// Several streams of a device that compute in parallel: what waits for what, and that values equal
+// those of a single stream.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Tensor numbers(const Shape& shape, unsigned seed) {
 
 bool on_cuda() { return test_device().type() == DeviceType::cuda; }
 
-// Keeps the device busy for a while, kernel after kernel; all elements are 1 / n.
+// Keeps the device busy for a while with a series of kernels; all elements are 1 / n.
 Tensor long_work(int products = 16, std::int64_t n = on_cuda() ? 6144 : 512) {
   const Tensor mean = full({n, n}, 1.0 / static_cast<double>(n), here()) + 0;
   Tensor x = mean;
@@ -44,7 +44,7 @@ Tensor long_work(int products = 16, std::int64_t n = on_cuda() ? 6144 : 512) {
   return x;
 }
 
-// The same value, not before a while has passed on the device.
+// Returns the value of x, delayed on the device.
 Tensor late(const Tensor& x) { return x + long_work(3, on_cuda() ? 6144 : 256).mean() * 0; }
 
 // A small network in training.
@@ -158,9 +158,9 @@ TEST(ComputeStreams, ThreadsTrainInStreamsOfTheirOwn) {
     EXPECT_EQ(all[i]->weights(), trained_alone(i, kSteps)) << i;
 }
 
-// Every operation in a stream chosen at random, with values of all the others.
+// Every operation runs in a random stream with values of all others.
 TEST(ComputeStreams, ValuesAreUsedInAnyStream) {
-  // Kernels that take longer than handing them over.
+  // The kernels take longer than their submission.
   const Shape shape = on_cuda() ? Shape{1024, 4099} : Shape{257, 1023};
   const auto compute = [&](bool streams) {
     std::minstd_rand random(7);
@@ -171,13 +171,14 @@ TEST(ComputeStreams, ValuesAreUsedInAnyStream) {
       if (!streams) static_cast<void>(random());
       const Tensor& a = values[random() % values.size()];
       const Tensor& b = values[random() % values.size()];
-      Tensor& c = values[random() % values.size()];  // what it had goes, perhaps while it is read
+      // Its former value is dropped, perhaps while it is read.
+      Tensor& c = values[random() % values.size()];
       switch (random() % 4) {
         case 0:
           c = a * 0.5f + b * 0.25f;
           break;
         case 1:
-          c = (late(a) - b).tanh();  // others go on meanwhile
+          c = (late(a) - b).tanh();  // the other streams continue meanwhile
           break;
         case 2:
           c = a - b.sum(1, true) * 0.001f;
@@ -205,16 +206,16 @@ TEST(ComputeStreams, ValuesAreUsedInAnyStream) {
   }
 }
 
-// One stream changes a value in place while another reads what it was.
+// One stream changes a value in place while another one reads the former value.
 TEST(ComputeStreams, UpdatesInPlaceWaitForReadersOfOtherStreams) {
   constexpr int kRounds = 20;
   const std::int64_t n = 3 << 18;
   const auto sums_of = [&](int readers, int writers) {
-    // Values of the host: what is made of one number has no memory to be changed.
+    // Values from the host, because a constant has no memory that could be changed.
     Tensor state = from_vector(std::vector<float>(static_cast<std::size_t>(n), 0.0f), {n}, here());
     std::vector<Tensor> sums;
     for (int i = 0; i < kRounds; ++i) {
-      if (i == 1) reset_peak_memory(test_device());  // temporaries are there from now on
+      if (i == 1) reset_peak_memory(test_device());  // temporaries exist from now on
       {
         const StreamScope stream(readers);
         sums.push_back((late(state) * 2).sqrt().square().sum());
@@ -241,7 +242,7 @@ TEST(ComputeStreams, UpdatesInPlaceWaitForReadersOfOtherStreams) {
   EXPECT_EQ(sums_of(2, 1), wanted);
 }
 
-// Memory that is given back while a stream uses it is another stream's next.
+// Memory that is released while a stream uses it is reused by another stream.
 TEST(ComputeStreams, MemoryIsUsedAgainWhenItsReadersAreDone) {
   const std::int64_t n = on_cuda() ? 3 << 22 : 3 << 18;
   constexpr int kRounds = 60;
@@ -258,7 +259,7 @@ TEST(ComputeStreams, MemoryIsUsedAgainWhenItsReadersAreDone) {
       sums.push_back((late(value) * 2).sqrt().square().sum());
       sums.back().eval();
     }
-    if (i % 4 == 0) {  // an upload into what was given back
+    if (i % 4 == 0) {  // an upload into released memory
       value = Tensor();
       const Tensor other =
           from_vector(std::vector<float>(static_cast<std::size_t>(n), -1.0f), {n}, here());
@@ -282,7 +283,7 @@ TEST(ComputeStreams, OneDoesNotWaitForAnother) {
     return long_work().eval_async();
   };
   begin().wait();
-  short_work();  // planned and compiled, both
+  short_work();  // both plans are built and compiled
   const Event slow = begin();
   const Tensor x = short_work();
   const bool slow_is_done = slow.done();
@@ -293,7 +294,7 @@ TEST(ComputeStreams, OneDoesNotWaitForAnother) {
   EXPECT_FALSE(still) << "its values did";
 }
 
-// A thread that waits for its stream's value does not keep another from its own.
+// A thread that waits for its stream's value does not delay another thread's.
 TEST(ComputeStreams, WaitingInOneThreadLeavesTheDeviceToOthers) {
   if (test_device().is_cpu()) GTEST_SKIP() << "the CPU has finished when it returns";
   const auto slow_sum = [] {
@@ -419,7 +420,7 @@ TEST(ComputeStreams, TheEndOfAScopeHandsOver) {
   EXPECT_EQ(thrown.to_vector<float>()[3], 4);
 }
 
-// What a stream has begun to fetch keeps no other stream from its values.
+// A download that one stream has begun does not delay the values of another stream.
 TEST(ComputeStreams, ValuesOnTheWayKeepNobodyWaiting) {
   if (test_device().is_cpu()) GTEST_SKIP() << "the CPU has finished when it returns";
   const auto begin = [] {
@@ -438,7 +439,7 @@ TEST(ComputeStreams, ValuesOnTheWayKeepNobodyWaiting) {
   values.wait();
 }
 
-// Nor does asking whether an index was wrong.
+// Checking for a wrong index does not either.
 TEST(ComputeStreams, CheckedIndicesKeepNobodyWaiting) {
   if (test_device().is_cpu()) GTEST_SKIP() << "the CPU has finished when it returns";
   const Tensor table = numbers({10, 4}, 1);
@@ -498,7 +499,7 @@ TEST(ComputeStreams, TheProfileTellsThemApart) {
   }
   EXPECT_GT(first, 0);
   EXPECT_GT(second, 0);
-  // They were at work at the same time, where kernels leave room for others.
+  // Both streams worked at the same time, if kernels leave room for others.
   int beside = 0;
   for (const ProfileEvent& a : profile.events) {
     for (const ProfileEvent& b : profile.events) {

@@ -1,4 +1,4 @@
-// VOLTA_EAGER, VOLTA_CHECK and VOLTA_DUMP_KERNELS: how programs are looked into.
+// The debugging modes VOLTA_EAGER, VOLTA_CHECK and VOLTA_DUMP_KERNELS.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ using testing_child::in_child;
 
 bool opencl_here() { return device_count(DeviceType::opencl) > 0; }
 
-// Losses of a small network of most kinds of steps.
+// The losses of a small network with most kinds of steps.
 std::vector<double> train(Device device, int steps) {
   manual_seed(5);
   nn::Sequential model({nn::Conv2d(1, 4, 3, {.padding = 1}), nn::BatchNorm2d(4), nn::ReLU(),
@@ -98,11 +98,11 @@ TEST(DebugModes, ACheckedTrainingIsTheSame) {
   });
 }
 
-// A device that computes as the CPU does, but for one element.
+// A device that computes like the CPU, except for one element.
 class WrongBackend : public Backend {
  public:
   float wrong = 0;                                 // added to the element
-  std::optional<kernel::ErrorRecord> wrong_index;  // that runs tell
+  std::optional<kernel::ErrorRecord> wrong_index;  // reported by runs
 
   int device_count() const override { return 1; }
   std::string device_name(int) const override { return "wrong"; }
@@ -250,7 +250,7 @@ TEST(DebugModes, CheckingNamesTheStepThatDiffers) {
             "is out of range [0, 10) on cpu, but none is on cpu");
 }
 
-// A wrong index is told as without the check: in the step that meets it and in what follows.
+// A wrong index is reported as without the check: in the step where it occurs and in later ones.
 void check_index_errors(Device device) {
   const Tensor table = rand({10, 4}, {.device = device}).eval();
   const Tensor good = tensor({1, 9}, {.dtype = DType::i64}).to(device);
@@ -272,12 +272,12 @@ void check_index_errors(Device device) {
   expect_told("index_select", [&] { (index_select(table, 0, bad) * 2).to_vector<float>(); });
   expect_told("index_select", [&] { index_select(table, 0, bad).sum().item(); });
   expect_told("index_select", [&] { index_select(table, 0, bad).eval_async().wait(); });
-  // Of two places in one plan the second.
+  // The second of two places in one plan.
   expect_told("gather", [&] {
     const Tensor rows = index_select(table, 0, good);
     gather(rows, 1, bad.reshape({2, 1})).sum().item();
   });
-  EXPECT_GT(index_select(table, 0, good).sum().item(), 0);  // an error stays with its run
+  EXPECT_GT(index_select(table, 0, good).sum().item(), 0);  // an error does not affect other runs
   expect_told("index_select", [&] { index_select(table, 0, bad).sum().item(); });
   Tensor elsewhere;
   std::thread([&] { elsewhere = index_select(table, 0, bad) + 1; }).join();
@@ -313,7 +313,7 @@ TEST(DebugModes, AnotherWordForCheckIsRefused) {
            [] { EXPECT_THROW((rand({3}).to(Device::opencl(0)) + 1).eval(), ArgumentError); });
 }
 
-// A program may end while a device still compiles and works.
+// A program may end while a device still compiles and computes.
 TEST(DebugModes, AProgramThatEndsEarlyEndsWell) {
   if (!opencl_here()) GTEST_SKIP() << "no OpenCL device";
   const Folder folder;
@@ -335,7 +335,7 @@ TEST(DebugModes, KernelsAreDumpedOnce) {
     const std::string text{std::istreambuf_iterator<char>(stream), {}};
     const std::string name = file.path().stem().string();
     if (file.path().extension() == ".cl") {
-      EXPECT_NE(text.find(name), std::string::npos);  // the kernel's name is the file's
+      EXPECT_NE(text.find(name), std::string::npos);  // the file is named after the kernel
     } else {
       EXPECT_NE(text.find("slot 0"), std::string::npos) << text;
     }

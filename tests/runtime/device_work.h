@@ -1,4 +1,4 @@
-// Where plans run: on the device under test, and nowhere else.
+// Checks that plans run on the device under test and nowhere else.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 
 namespace volta {
 
-// Counts from its making on.
+// Counts from its construction on.
 class DeviceWork {
  public:
-  // Plans that ran on the device under test.
+  // The number of plans that ran on the device under test.
   std::uint64_t runs() const { return plan::cache_stats(test_device()).runs - here_; }
-  // None ran on the CPU instead.
+  // Expects that none ran on the CPU instead.
   void expect_here() const {
     if (test_device().is_cpu()) return;
     EXPECT_EQ(plan::cache_stats(Device::cpu()).runs, cpu_) << "work meant for another device";

@@ -1,4 +1,4 @@
-// The rules of evaluation, by name: what is computed when, what is kept, what is counted.
+// The rules of evaluation by name: what is computed when, what is kept, and what is counted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ TensorOptions on_device(bool grad = false) {
   return {.device = test_device(), .requires_grad = grad};
 }
 
-// What an action adds to the counters.
+// Returns what an action adds to the counters.
 template <class Action>
 Counters counted(Action action) {
   synchronize(test_device());
@@ -99,7 +99,7 @@ TEST(Recording, MicroBatchesRepeatAPlanInsteadOfUnrolling) {
   round();
   round();
   EXPECT_EQ(counted(round).plans_built, 0u);
-  // The third and later micro-batches of a first round are one plan.
+  // From the third micro-batch of a first round on they share one plan.
   Xor other;
   const Counters first = counted([&] {
     for (int micro = 0; micro < 12; ++micro) mse_loss(other.model(other.x), other.y).backward();
@@ -121,7 +121,7 @@ TEST(Recording, ALongHistoryIsFreedWithoutRecursion) {
   Tensor x = tensor({1}, {1}, on_device(true));
   Tensor y = x;
   for (int i = 0; i < 100'000; ++i) y = -y;
-  y = Tensor();  // the whole tape goes at once
+  y = Tensor();  // the whole tape is destroyed at once
   EXPECT_FALSE(x.grad().defined());
 }
 
@@ -182,7 +182,7 @@ TEST(Tape, DetachCutsTheHistory) {
   EXPECT_EQ(x.grad().item(), 3);
 }
 
-// ---- Held intermediates and early observation.
+// ---- Held intermediate results and early reads.
 
 TEST(HeldIntermediates, AHandleAddsAStoreAndSplitsNothing) {
   const Tensor x = randn({1000}, on_device()).eval();
@@ -217,7 +217,7 @@ TEST(EarlyObservation, NoProductOrReductionRunsTwice) {
   w2.eval();
   const Counters whole = train(false), early = train(true);
   EXPECT_EQ(early.library_calls, whole.library_calls);
-  // Reductions: the row kernel of the loss runs once; the gradient becomes a map of its own.
+  // The row kernel of the loss runs once, and the gradient becomes a map of its own.
   EXPECT_LE(early.launches, whole.launches + 1);
 }
 
@@ -239,7 +239,7 @@ TEST(Donation, AHeldOldValueSurvivesTheUpdate) {
   const Tensor weight = net.model.parameters()[0];
   const Tensor old = weight.detach();
   const auto before = old.to_vector<float>();
-  // A second handle, made on the device so that no host copy answers for it.
+  // A second handle, computed on the device so that no host copy provides the value.
   const Tensor copy = (old + 0).eval();
   const Tensor pinned = old.detach();
   net.step();
@@ -397,7 +397,7 @@ TEST(Counts, AdamForFiftyParametersIsOneLaunch) {
   }
 }
 
-// Also where some of them are large enough for vectors.
+// One launch also suffices if some of the parameters are large enough for vector loads.
 TEST(Counts, AdamForLargeAndSmallParametersIsOneLaunch) {
   std::vector<Tensor> parameters{randn({10}, on_device(true)), randn({1 << 19}, on_device(true)),
                                  randn({3, 5}, on_device(true))};
@@ -431,8 +431,8 @@ TEST(Counts, ChainsAndRowsAreOneKernel) {
             1u);
 }
 
-// The labels that are not ignored are counted, as every gradient is divided by their number; rows
-// with their gradients; the mean.
+// The first kernel counts the labels that are not ignored, because every gradient is divided by
+// their number. The second computes the rows with their gradients, the third the mean.
 TEST(Counts, CrossEntropyAndItsGradientAreThreeKernels) {
   Tensor x = randn({64, 10}, on_device(true));
   x.eval();

@@ -1,4 +1,5 @@
-// A sweep that fails: what it leaves pending, what can be tried again, and what later sweeps do.
+// Failed evaluations: what they leave pending, what can be tried again, and what later evaluations
+// do.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,7 +18,7 @@ constexpr std::int64_t kMany = 16'000'000;
 TensorOptions here() { return {.device = test_device()}; }
 
 Tensor threes() { return from_vector(std::vector<float>(4, 3.0f), here()); }
-// More than there is room for under Scarcity.
+// More than fits under Scarcity.
 Tensor big_of(const Tensor& x) { return ones({kMany}, here()) * x.sum(); }
 
 TEST(FailedSweep, UnrelatedTensorsStayPendingAndAreComputedWhenLookedAt) {
@@ -113,10 +114,10 @@ TEST(FailedSweep, WhatNobodyWantsAnyMoreIsFreed) {
   EXPECT_LT(in_use(), before + (std::uint64_t{6} << 20));
 }
 
-// Operations whose results are gone hold what they read until the batch goes; where memory is
-// short it goes at once, whether the batch has something else that is wanted or not.
+// Operations whose results are gone keep their inputs alive until the batch ends. If memory is
+// short, the inputs are freed at once, whether or not the batch has other wanted values.
 TEST(FailedSweep, WhatOnlyUnwantedOperationsReadIsFreedBeforeMemoryRunsOut) {
-  const std::vector<float> values(4 << 20, 1.0f);  // 16 MiB, of 32
+  const std::vector<float> values(4 << 20, 1.0f);  // 16 MiB of the 32
   for (const bool something_is_wanted : {false, true}) {
     const Tensor x = threes();
     const Scarcity scarcity;
@@ -132,7 +133,7 @@ TEST(FailedSweep, WhatOnlyUnwantedOperationsReadIsFreedBeforeMemoryRunsOut) {
   }
 }
 
-// The same for the batch that is being run.
+// Memory of unwanted operations is also reused within the batch that is being run.
 TEST(FailedSweep, AResultFitsWhereUnwantedOperationsHadTheirInputs) {
   const std::vector<float> values(4 << 20, 1.0f);
   const Tensor x = threes();

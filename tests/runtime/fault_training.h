@@ -1,5 +1,5 @@
-// A small training run for tests of what a failure leaves behind: every kind of state (parameters,
-// statistics, an optimizer's moments, random numbers), index checks, and a value that is looked at.
+// A small training run for tests of the effects of failures, with every kind of state (parameters,
+// statistics, an optimizer's moments, random numbers), index checks, and a value that is read.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,10 +39,10 @@ struct Net : nn::Module {
   }
 };
 
-// Values by name, exactly.
+// Exact values by name.
 using Values = std::map<std::string, std::vector<double>>;
 
-// Without an operation: nothing is planned for it.
+// Records no operation, so nothing is planned.
 inline std::vector<double> values_of(const Tensor& tensor) {
   if (tensor.dtype() != DType::i64) return tensor.to_vector<double>();
   const auto integers = tensor.to_vector<std::int64_t>();
@@ -53,7 +53,7 @@ class Training {
  public:
   Training() : net(made()), optimizer(net.parameters(), {.lr = 0.01}) {}
 
-  // What a step learns from, on the device.
+  // The data of a step, on the device.
   struct Batch {
     int number = 0;
     Tensor images, ids, labels;
@@ -71,7 +71,7 @@ class Training {
             from_vector(ids, {kBatch, 3}, here), from_vector(labels, here)};
   }
 
-  // One step, submitted. Its random numbers follow from its number, so it may be repeated.
+  // Submits one step. Its random numbers follow from its number, so it can be repeated.
   Tensor step(const Batch& from) {
     manual_seed(static_cast<std::uint64_t>(1000 + from.number));
     optimizer.zero_grad();
@@ -97,7 +97,7 @@ class Training {
     StateDict net, optimizer;
   };
   Snapshot snapshot() const {
-    // With memory of its own: a clone would share it, and prevent updates in place.
+    // Copies have memory of their own: a clone would share it and prevent updates in place.
     const auto copy = [](const StateDict& state) {
       StateDict copied;
       for (const auto& [name, tensor] : state) {
@@ -131,24 +131,24 @@ class Training {
   static constexpr std::int64_t kBatch = 6;
 };
 
-// As if the process had just started: the next step builds and prepares its plans.
+// Drops all plans, as in a new process: the next step builds and prepares its plans.
 inline void forget_plans() {
-  static std::vector<void*> forgotten;  // nothing is freed: recorders may refer to it
+  static std::vector<void*> forgotten;  // nothing is freed, because recorders may refer to it
   DeviceEntry& entry = device_entry(test_device());
   synchronize(test_device());
   forgotten.push_back(entry.runtime);
   entry.runtime = nullptr;
-  plan::cache_stats(test_device());  // makes new ones
+  plan::cache_stats(test_device());  // creates a new runtime
 }
 
-// Without the arena, which is as large as the largest plan since memory last ran short.
+// Does not count the arena, which is as large as the largest plan since memory last ran short.
 inline std::uint64_t in_use() {
   synchronize(test_device());
   const std::uint64_t arena = plan::cache_stats(test_device()).arena_bytes;
   return memory_stats(test_device()).in_use - (arena + 255) / 256 * 256;
 }
 
-// What a failed step left: values that it overwrote and lost, and values that it changed.
+// The effects of a failed step: values that it overwrote and lost, and values that it changed.
 struct Damage {
   int lost = 0;
   std::vector<std::string> changed;
@@ -176,14 +176,14 @@ inline Damage damage(const Training& training, const Training::Snapshot& before)
 struct Outcome {
   Values values;
   std::vector<float> losses;
-  std::uint64_t memory = 0;  // that the run, still alive, has taken
+  std::uint64_t memory = 0;  // that the run holds while it is alive
   std::vector<std::string> errors;
-  int lost = 0;                      // values that were loaded again
+  int lost = 0;                      // number of values that were loaded again
   std::vector<std::string> changed;  // values that a step had changed before it failed
 };
 
-// A run in which `arm` is called before one of the steps. What throws is done again: the batch; the
-// step, until it has been submitted, after what it lost was loaded again; the look at its loss.
+// A run in which `arm` is called before one of the steps. Whatever throws is repeated: the batch;
+// the step, until it is submitted, after loading the values that it lost; reading its loss.
 inline Outcome train(int steps, int failing_step, const std::function<void()>& arm,
                      const std::function<void()>& disarm) {
   const std::uint64_t before = in_use();
@@ -198,7 +198,7 @@ inline Outcome train(int steps, int failing_step, const std::function<void()>& a
       } catch (const Error& error) {
         outcome.errors.emplace_back(error.what());
         disarm();
-        if (stepped) continue;  // it has happened: only the look is repeated
+        if (stepped) continue;  // the step was submitted: only the read is repeated
         const Damage found = damage(training, snapshot);
         outcome.lost += found.lost;
         outcome.changed = found.changed;

@@ -1,6 +1,6 @@
-// Failures: every call that a training step makes of its backend fails once, and every request for
-// memory. The program gets an error that says what failed where; what it was doing can be done
-// again, and then has the values of a run without failures, in as much memory.
+// Failures: every backend call of a training step fails once, and so does every request for memory.
+// The program gets an error that says what failed and where. It can repeat what it was doing and
+// then has the values of a run without failures, in the same amount of memory.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -51,7 +51,7 @@ void fail_every_call(int failing_step, bool new_plans, std::set<std::string> mus
   if (new_plans) forget_plans();
   Outcome expected = train(failing_step, nothing, nothing);
   if (!new_plans)
-    expected = train(failing_step, nothing, nothing);  // memory of plans that are there already
+    expected = train(failing_step, nothing, nothing);  // the memory includes existing plans
   long calls = 0;
   if (new_plans) forget_plans();
   train(failing_step, [] { faults().count(); }, [&] { calls = faults().calls, faults().count(); });
@@ -68,8 +68,8 @@ void fail_every_call(int failing_step, bool new_plans, std::set<std::string> mus
     SCOPED_TRACE("call " + std::to_string(call) + " of " + std::to_string(calls) + ", " + failed);
     EXPECT_FALSE(failed.empty());
     if (failed == "supports") {
-      // Asked while a layer is called: those before it have been called, and counted the batch.
-      // What they recorded is a plan of its own.
+      // Called inside a layer: earlier layers were called and have counted the batch. Their
+      // operations form a plan of their own.
       for (const std::string& name : outcome.changed) EXPECT_EQ(name.find("norm."), 0u) << name;
       if (!outcome.changed.empty()) outcome.memory = expected.memory;
       outcome.changed.clear();
@@ -81,7 +81,7 @@ void fail_every_call(int failing_step, bool new_plans, std::set<std::string> mus
                 to_string(test_device()) + ": " + failed + " failed: injected");
     }
     must_fail.erase(failed);
-    // Some failures do no harm: memory that the driver does not take back.
+    // Some failures do no harm, such as memory that the driver does not take back.
     EXPECT_LE(outcome.errors.size(), 1u);
     if (testing::Test::HasFailure()) return;
   }
@@ -89,7 +89,7 @@ void fail_every_call(int failing_step, bool new_plans, std::set<std::string> mus
   EXPECT_TRUE(must_fail.empty()) << "never called: " << *must_fail.begin();
 }
 
-// A call that the test's backend does not pass on would be the default's, and never fail.
+// A call that the test's backend does not forward would use the default and never fail.
 TEST(Faults, TheBackendInFrontHasEveryCall) {
   const auto text = [](const char* name) {
     std::ifstream file(paths::source_tree() + name);
@@ -118,7 +118,7 @@ TEST(Faults, EveryCallOfAReplayedStep) {
   with_faults([] { fail_every_call(2, false, {"upload", "run", "take_error"}); });
 }
 
-// Copies that go beside the computation, and values that are fetched while the program goes on.
+// Copies in streams of their own, and values that are fetched asynchronously.
 TEST(Faults, EveryCallOfLargeCopies) {
   with_faults([] {
     std::vector<float> numbers(1 << 16);
@@ -133,10 +133,12 @@ TEST(Faults, EveryCallOfLargeCopies) {
     const auto expected = round();
     round();
     const std::uint64_t memory = testing_faults::in_use();
-    // The armed call fails in a round; gives its name, empty where it was not reached.
+    // Makes the armed call fail in a round; returns its name, or an empty string if it was not
+    // reached.
     const auto fail_once = [&] {
       try {
-        EXPECT_EQ(round(), expected);  // where a sweep fails, what is looked at is computed alone
+        // After a failed evaluation, values that are read are computed alone.
+        EXPECT_EQ(round(), expected);
       } catch (const BackendError& error) {
         EXPECT_EQ(std::string(error.what()),
                   to_string(test_device()) + ": " + faults().failed + " failed: injected");
@@ -153,7 +155,7 @@ TEST(Faults, EveryCallOfLargeCopies) {
       if (fail_once().empty()) break;
     }
     if (test_device().is_cpu()) return;
-    // Whether a stream has to wait is up to chance, and so are the numbers of the calls above.
+    // Whether a stream has to wait varies, and so do the numbers of these calls.
     for (const char* name :
          {"upload_in_copy_stream", "download_in_copy_stream", "begin_download", "record_event"}) {
       faults().arm(1);
@@ -165,7 +167,7 @@ TEST(Faults, EveryCallOfLargeCopies) {
 
 // ---- Memory.
 
-// Each request for memory of a step is refused in turn: once, or as long as the program asks.
+// Refuses each request for memory of a step in turn: once, or for as long as the program asks.
 void refuse_every_request(int failing_step, bool new_plans, long count) {
   const auto nothing = [] {};
   refuse_allocations(refuse);
@@ -183,7 +185,7 @@ void refuse_every_request(int failing_step, bool new_plans, long count) {
         train(failing_step, [&] { requests() = {0, request, count}; }, [] { requests() = {}; });
     EXPECT_TRUE(outcome.changed.empty());
     expect_equal(outcome, expected);
-    if (count == 1) {  // what the runner does not need is given back, and that is enough
+    if (count == 1) {  // releasing what the runtime does not need is enough
       EXPECT_TRUE(outcome.errors.empty()) << outcome.errors.front();
     } else {
       ASSERT_EQ(outcome.errors.size(), 1u);
@@ -235,8 +237,8 @@ TEST(Faults, ADeviceThatHasNoMemoryOnceIsAskedAgain) {
   });
 }
 
-// Memory that the backend itself wants: what the pool keeps goes back, then the plan does with
-// less.
+// Memory that the backend itself needs: the pool releases its cached chunks, then the plan is
+// prepared for little memory.
 TEST(Faults, APlanThatFindsNoMemoryIsPreparedAgain) {
   with_faults([] {
     const Tensor factor = from_vector<float>({3}, {.device = test_device()});
@@ -245,7 +247,7 @@ TEST(Faults, APlanThatFindsNoMemoryIsPreparedAgain) {
     };
     for (const int missing : {1, 2, 100}) {
       SCOPED_TRACE(missing);
-      sized(0).eval();  // let go of, and kept by the pool
+      sized(0).eval();  // dropped, and cached by the pool
       const MemoryStats before = memory_stats(test_device());
       ASSERT_GE(before.reserved, before.in_use + (20u << 20));
       const Tensor small = sized(missing).narrow(0, 5, 1);
@@ -276,7 +278,7 @@ TEST(Faults, MemoryThatTheDeviceDoesNotTakeBackIsForgotten) {
     const std::uint64_t reserved = memory_stats(test_device()).reserved;
     faults().arm(1);
     faults().only = "release";
-    set_log_level(LogLevel::off);  // an error that nobody can be thrown
+    set_log_level(LogLevel::off);  // logs an error that cannot be thrown
     empty_cache(test_device());
     set_log_level(LogLevel::warning);
     EXPECT_EQ(faults().failed, "release");
@@ -297,7 +299,7 @@ TEST(Faults, ARecordingEndsThoughItsDeviceFails) {
       EXPECT_EQ(faults().failed, "flush_profile");
     }
     faults().count();
-    Profiler another;  // throws if one is still recording
+    Profiler another;  // throws if another one is still recording
     (x * 3).eval();
     synchronize(test_device());
     EXPECT_FALSE(another.stop().events.empty());
@@ -306,7 +308,7 @@ TEST(Faults, ARecordingEndsThoughItsDeviceFails) {
 
 TEST(Faults, AnIndexThatNobodyCouldCheckIsNotTakenForAGoodOne) {
   with_faults([] {
-    if (test_device().is_cpu()) return;  // it checks at once
+    if (test_device().is_cpu()) return;  // the CPU checks at once
     const Tensor table = from_vector<float>({1, 2, 3}, {3, 1}, {.device = test_device()});
     const Tensor ids = from_vector<std::int64_t>({0, 7}, {.device = test_device()});
     const Tensor rows = embedding(table, ids);

@@ -1,5 +1,5 @@
-// A backend in front of a real one: every call of Backend and Executable is counted, and one of
-// them fails. To be put in place before the family is first mentioned, in a process of its own
+// A backend in front of a real one that counts every call of Backend and Executable and lets one of
+// them fail. It must be installed before the family is first named, in a separate process
 // (child.h).
 #pragma once
 
@@ -24,18 +24,18 @@
 
 namespace volta::testing_faults {
 
-// What goes wrong, and what did. Calls are made under the device's lock, by one thread in these
-// tests.
+// The requested failure and its effect. In these tests one thread makes the calls, under the
+// device's lock.
 struct Faults {
   long calls = 0;                  // since arm() or count()
-  long failing = 0;                // the number of the call that fails; 0: none
-  bool no_memory = false;          // of allocations only: they return nothing instead of throwing
-  std::string only;                // the only call that counts; empty: all of them
-  bool after_run = false;          // of runs only: fails when the steps were issued
-  std::string failed;              // the call that did
-  std::vector<std::string> names;  // of all calls, if wanted
+  long failing = 0;                // the number of the failing call; 0 for none
+  bool no_memory = false;          // for allocations: they return nothing instead of throwing
+  std::string only;                // the only call that counts; empty for all
+  bool after_run = false;          // for runs: fails after the steps were issued
+  std::string failed;              // the call that failed
+  std::vector<std::string> names;  // names of all calls, if requested
   bool keeps_names = false;
-  int unprepared = 0;              // preparations that find no memory, from now on
+  int unprepared = 0;              // number of preparations from now on that find no memory
   std::vector<bool> preparations;  // whether each was for low memory
 
   void count() { *this = {}; }
@@ -49,7 +49,7 @@ inline Faults& faults() {
   return state;
 }
 
-// Memory that was taken from all backends and not given back.
+// Memory that was allocated from all backends and not released.
 struct Taken {
   std::map<void*, std::size_t> bytes;  // by address
   std::size_t now = 0, most = 0;
@@ -148,7 +148,7 @@ class FaultyBackend final : public Backend {
   void flush_profile(int d) override { at("flush_profile", d).flush_profile(d); }
   bool shows_ranges() const override { return at("shows_ranges", 0).shows_ranges(); }
   void begin_range(const char* name) override { at("begin_range", 0).begin_range(name); }
-  void end_range() override { real_.end_range(); }  // of a destructor
+  void end_range() override { real_.end_range(); }  // called by a destructor
   std::vector<LibraryInfo> libraries() const override { return at("libraries", 0).libraries(); }
 
   Address allocate(int d, std::size_t bytes) override {
@@ -160,7 +160,7 @@ class FaultyBackend final : public Backend {
   void release(int d, Address memory) override {
     const bool fails = fails_here("release");
     taken().remove(memory);
-    real_.release(d, memory);  // a driver that refuses has no use for the memory either
+    real_.release(d, memory);  // a driver that refuses does not keep using the memory
     if (fails) fail("release", d);
   }
   void upload(int d, Address destination, const void* source, std::size_t bytes) override {
@@ -220,7 +220,7 @@ class FaultyBackend final : public Backend {
   [[noreturn]] void fail(const char* call, int d) const {
     throw BackendError(fmt::format("{}: {} failed: injected", name(d), call));
   }
-  // The real one, unless this call is the one that fails.
+  // The real backend, unless this call is the failing one.
   Backend& at(const char* call, int d) const {
     if (fails_here(call)) fail(call, d);
     return real_;
@@ -230,7 +230,7 @@ class FaultyBackend final : public Backend {
   Backend& real_;
 };
 
-// In front of every backend that is loaded from now on.
+// Installs the wrapper in front of every backend that is loaded from now on.
 inline void put_faulty_backends_in_place() {
   wrap_backends(
       [](DeviceType type, Backend* real) -> Backend* { return new FaultyBackend(type, real); });

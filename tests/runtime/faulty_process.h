@@ -1,4 +1,4 @@
-// A process in which backends and requests for memory can fail.
+// Processes in which backends and requests for memory can fail.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace volta::testing_faults {
 
-// On the device under test, in a process in which backends can fail.
+// Runs on the device under test, in a process in which backends can fail.
 template <class Body>
 void with_faults(Body body) {
   const bool is_child = testing_child::is_child();
@@ -27,8 +27,8 @@ void with_faults(Body body) {
 // Requests for memory, for refuse_allocations (backend/pool_faults.h).
 struct Requests {
   long made = 0;
-  long from = 0;   // the first that is refused; 0: none
-  long count = 0;  // how many are
+  long from = 0;   // the first refused request; 0 for none
+  long count = 0;  // number of refused requests
 };
 inline Requests& requests() {
   static Requests state;

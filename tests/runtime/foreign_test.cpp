@@ -1,4 +1,4 @@
-// Memory of others: from_blob, spans, DLPack in and out.
+// Foreign memory: from_blob, spans, DLPack import and export.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ TEST(FromBlob, IsReadAtEvaluation) {
   memory[0] = 10;
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{11, 3}));
   EXPECT_EQ(copy.to_vector<float>(), (std::vector<float>{2, 3}));
-  memory[0] = 20;  // what was evaluated stays
+  memory[0] = 20;  // the evaluated value is unchanged
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{11, 3}));
 }
 
@@ -66,7 +66,7 @@ TEST(FromBlob, IsNeverWrittenTo) {
   x.eval();
   EXPECT_EQ(memory, std::vector<float>(5000, 1));
   EXPECT_EQ(same.to_vector<float>(), std::vector<float>(5000, 6));
-  // As a parameter, its update goes elsewhere, however often.
+  // As a parameter, it is updated in other memory, however often.
   Tensor parameter = from_blob(memory.data(), {5000}, {.requires_grad = true});
   optim::SGD sgd({parameter}, {.lr = 0.5});
   for (int i = 0; i < 3; ++i) {
@@ -109,10 +109,10 @@ TEST(FromBlob, DeleterRunsOnceAfterTheLastUse) {
   EXPECT_EQ(deleted, 3);
   other = Tensor();
   EXPECT_EQ(deleted, 4);
-  // Results that share the value share no memory.
+  // Results that share the value do not share the memory.
   Tensor clone = blob().clone().eval();
   EXPECT_EQ(deleted, 5);
-  // Recorded, dropped and never evaluated: gone with the next submit.
+  // Recorded, dropped and never evaluated: released by the next submit.
   {
     const Tensor dropped = blob() * 2;
   }
@@ -141,9 +141,9 @@ TEST(FromBlob, DeleterRunsOnceWhereThingsGoWrong) {
     EXPECT_EQ(deleted, 2);
     EXPECT_EQ((x + 1).to_vector<float>(), (std::vector<float>{2, 3, 4, 5}));
   }
-  arange(3).eval();  // what failed could be tried again until the next submit
+  arange(3).eval();  // until this submit the failed work could be tried again
   EXPECT_EQ(deleted, 3);
-  // In another thread than the one that made it.
+  // Destroyed in another thread than the one that created it.
   Tensor x = from_blob(memory, {4}, {.deleter = deleter});
   std::thread([moved = std::move(x)]() mutable { moved = Tensor(); }).join();
   EXPECT_EQ(deleted, 4);
@@ -157,7 +157,7 @@ TEST(FromBlob, StridesOfExchangedAxesNeedNoCopy) {
   const Tensor plain = from_blob(memory.data(), {2, 3, 4}).permute({2, 0, 1});
   EXPECT_EQ(x.to_vector<float>(), plain.to_vector<float>());
   EXPECT_EQ(x.shape(), Shape({4, 1, 2, 3}));
-  // Row by row but for axes of one element, which no stride walks.
+  // Row-major except for axes of one element, whose stride is irrelevant.
   const Tensor rows = from_blob(memory.data(), {2, 1, 12}, {.strides = {12, 7, 1}});
   EXPECT_FALSE(rows.is_pending());
   EXPECT_EQ(rows.span<float>().data(), memory.data());
@@ -188,7 +188,7 @@ TEST(FromBlob, MisalignedMemoryIsCopiedAtTheCall) {
   const Tensor x = from_blob(memory + 1, {3}, DType::f32, {.deleter = [&](void*) { ++deleted; }});
   EXPECT_EQ(deleted, 1);
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1.5f, -2, 3}));
-  // Aligned to its elements is enough.
+  // Alignment to the element size is enough.
   std::memcpy(memory + 4, values, sizeof values);
   const Tensor y = from_blob(memory + 4, {3}, DType::f32);
   EXPECT_EQ(static_cast<const void*>(y.span<float>().data()), memory + 4);
@@ -211,7 +211,7 @@ TEST(FromBlob, OnAnotherDeviceIsACopy) {
   EXPECT_EQ(counters().bytes_to_device - moved, 24u);
 }
 
-// Memory that ends where the page does, and the next page cannot be read.
+// Memory that ends at a page boundary, after which reads fault.
 class GuardedFloats {
  public:
   explicit GuardedFloats(std::size_t count) {
@@ -359,7 +359,7 @@ TEST(Dlpack, SharesMemoryWithAnExportOfItsOwn) {
   EXPECT_EQ(y.span<float>().data(), x.span<float>().data());
 }
 
-// What another library would hand over.
+// A structure as another library would pass it.
 template <class Managed>
 struct Producer {
   std::vector<float> memory = counted(6);

@@ -1,7 +1,7 @@
 // First steps that fail, of models that nothing has evaluated yet: the initial values are pending
-// in the batch that fails. Every call that such a step makes of its backend fails in turn, and
-// every request for memory is refused; then the model is as it was made, and learns what an
-// untouched twin learns, bit for bit.
+// in the failing batch. Every backend call of such a step fails in turn, and every request for
+// memory is refused. Afterwards the model is as it was constructed, and learns the same as an
+// untouched twin, bit for bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct Learned {
   friend bool operator==(const Learned&, const Learned&) = default;
 };
 
-// The first step, and some more.
+// The first step and some more.
 Learned learn(Fresh& training, std::int64_t rows) {
   Learned learned;
   for (std::int64_t step = 0; step <= kLaterSteps; ++step)
@@ -63,9 +63,9 @@ void expect_equal(const Values& found, const Values& wanted) {
   EXPECT_EQ(found.size(), wanted.size());
 }
 
-// What twins without a failure learn: as made, and with their initial values evaluated first, as
-// they are after a step that failed when it was submitted. A plan that draws the weights of an LSTM
-// as well groups, and rounds, in another way.
+// The results of twins without a failure: as constructed, and with their initial values evaluated
+// first, as after a step that failed on submission. A plan that also draws the weights of an LSTM
+// groups, and rounds, differently.
 struct Twins {
   explicit Twins(const Model& make) : at_first(make().values()) {
     for (const bool evaluated : {false, true}) {
@@ -84,7 +84,8 @@ struct Twins {
 
 enum class After { TheSame, FewerRows, ALook };
 
-// A first step in which something fails, and what the model learns after it. Whether it failed.
+// Runs a first step in which something fails, then trains the model. Returns whether the step
+// failed.
 bool fails_and_learns(const Model& make, const Twins& twins, After after, const Act& arm,
                       const Act& disarm) {
   Fresh training = make();
@@ -95,7 +96,7 @@ bool fails_and_learns(const Model& make, const Twins& twins, After after, const 
     return false;
   } catch (const Error& error) {
     disarm();
-    // Asked while a layer is called: those before it have been called, and counted the batch.
+    // Called inside a layer: earlier layers were called and have counted the batch.
     if (std::string(error.what()).find("supports failed") != std::string::npos) return false;
   }
   if (after == After::ALook) expect_equal(training.values(), twins.at_first);
@@ -108,12 +109,12 @@ bool fails_and_learns(const Model& make, const Twins& twins, After after, const 
   return true;
 }
 
-// All of them in the full tests. Otherwise some, and on OpenCL one model, as its kernels are others
-// than those of the other tests.
+// The full tests use all models; otherwise there are a few, and on OpenCL a single one, because its
+// kernels differ from those of other tests.
 bool is_wanted(const std::string& model) { return thorough() || model == "Linear, SGD"; }
 long stride() { return std::getenv("VOLTA_TEST_FULL") != nullptr ? 1 : 5; }
 
-// One call or request of a first step after the other fails, for every model.
+// Lets one call or request of a first step after the other fail, for every model.
 void sweep(const Act& count, const std::function<long()>& counted,
            const std::function<void(long)>& arm, const Act& disarm) {
   long failures = 0, all = 0;
@@ -150,7 +151,7 @@ TEST(FreshSteps, EveryCallFailsInTurn) {
   });
 }
 
-// As long as the program asks for some.
+// Requests are refused for as long as the program asks.
 TEST(FreshSteps, EveryRequestForMemoryIsRefusedInTurn) {
   with_faults([] {
     refuse_allocations(refuse);
@@ -167,7 +168,7 @@ TEST(FreshSteps, EveryRequestForMemoryIsRefusedInTurn) {
 
 // ---- A memory limit.
 
-// Its activations are 16 KiB a row, and more than one of them is saved.
+// The activations take 16 KiB per row, and several of them are saved.
 struct Wide : nn::Module {
   nn::Linear in{1, 4096, {.device = test_device()}}, out{4096, 1, {.device = test_device()}};
   Wide() {
@@ -212,7 +213,7 @@ TEST(FreshSteps, ABatchThatDoesNotFitIsHalvedUntilItDoes) {
   expect_equal(found.values, twin.values());
 }
 
-// A step that does not fit, and what it leaves of the model.
+// A step that does not fit, and the values of the model after it.
 Values after_a_failure(Fresh& training) {
   const Scarcity scarcity(Scarcity::Pending::Stays);
   EXPECT_THROW(training.step(8192), OutOfMemory);
@@ -237,7 +238,7 @@ TEST(FreshSteps, WhatWasSetBeforeTheStepStays) {
   expect_equal(after_a_failure(training), twin.values());
 }
 
-// And where an earlier batch has computed the values.
+// An earlier batch has computed the values.
 TEST(FreshSteps, WhatWasSetBetweenStepsStays) {
   const auto set = [](Fresh& training) {
     training.step(16);
@@ -245,8 +246,8 @@ TEST(FreshSteps, WhatWasSetBetweenStepsStays) {
     for (Tensor& parameter : training.model->parameters())
       parameter.copy_(parameter.clamp(-0.25, 0.25));
   };
-  // One after the other, so that both learn by the same plans: a plan that also draws the weights
-  // of another model may round in another way.
+  // One after the other, so that both use the same plans: a plan that also draws the weights of
+  // another model may round differently.
   Fresh training = wide_model();
   set(training);
   Fresh twin = wide_model();
@@ -254,7 +255,7 @@ TEST(FreshSteps, WhatWasSetBetweenStepsStays) {
   expect_equal(after_a_failure(training), twin.values());
 }
 
-// Layers that are made between operations of the first step have initial values too.
+// Layers that are constructed between operations of the first step have initial values too.
 TEST(FreshSteps, LayersMadeDuringTheStepGoBack) {
   const auto train = [](std::int64_t rows, bool with_step) {
     manual_seed(5);
@@ -263,7 +264,7 @@ TEST(FreshSteps, LayersMadeDuringTheStepGoBack) {
     const Tensor hidden = tanh(in(noise_of({rows, 4}, 5)));
     nn::Linear out(512, 1, here);
     nn::Linear last(1, 1, here);
-    nn::init::constant_(*last.weight, 0.75);  // also what is set meanwhile stays
+    nn::init::constant_(*last.weight, 0.75);  // values set in between stay, too
     std::vector<Tensor> parameters = in.parameters();
     for (const auto& layer : {out, last})
       for (const Tensor& parameter : layer.parameters()) parameters.push_back(parameter);
@@ -280,8 +281,8 @@ TEST(FreshSteps, LayersMadeDuringTheStepGoBack) {
   EXPECT_EQ(train(65536, true), train(16, false));
 }
 
-// The gradients of a step that failed are not added to those of the next one, wherever the program
-// has its zero_grad().
+// The gradients of a failed step are not added to those of the next one, wherever the program calls
+// zero_grad().
 TEST(FreshSteps, TheNextStepBeginsWithGradientsOfItsOwn) {
   const auto step = [](Fresh& training, std::int64_t rows) {
     training.loss_of(rows).backward();
@@ -301,8 +302,8 @@ TEST(FreshSteps, TheNextStepBeginsWithGradientsOfItsOwn) {
   expect_equal(training.values(), twin.values());
 }
 
-// Where memory is short for the sum of all but a value can be computed alone, nobody is told of a
-// failure, and no gradient is given up.
+// If memory does not suffice for everything but a value can be computed alone, no failure is
+// reported and no gradient is dropped.
 TEST(FreshSteps, GradientsOfAValueThatWasComputedAloneStay) {
   const auto train = [](bool looks) {
     Fresh training = wide_model();
@@ -312,14 +313,14 @@ TEST(FreshSteps, GradientsOfAValueThatWasComputedAloneStay) {
       const Tensor loss = training.loss_of(8192);
       loss.backward();
       const Tensor small = training.model->parameters()[0].sum();
-      if (looks) small.item();  // with everything there is no room
+      if (looks) small.item();  // there is no room to compute it with everything else
       EXPECT_TRUE(loss.is_pending());
     }
     training.loss_of(16).backward();
     training.optimizer->step();
     return training.values();
   };
-  // The gradients are sums of other plans, and may be rounded in another way.
+  // The gradients are sums of other plans and may be rounded differently.
   const Values found = train(true), expected = train(false);
   for (const auto& [name, values] : expected) {
     ASSERT_EQ(found.at(name).size(), values.size()) << name;
@@ -328,8 +329,8 @@ TEST(FreshSteps, GradientsOfAValueThatWasComputedAloneStay) {
   }
 }
 
-// Looking at every parameter of a model whose forward pass did not fit tries the forward pass no
-// more than once.
+// Reading every parameter of a model whose forward pass did not fit tries the forward pass at most
+// once more.
 TEST(FreshSteps, ParametersAreLookedAtWithoutTryingTheWholeAgain) {
   const auto allocations = [](int layers) {
     nn::Sequential model;
@@ -364,7 +365,7 @@ TEST(FreshSteps, StatisticsOfALayerWithoutParametersGoBack) {
         << name;
 }
 
-// What a step made itself has nothing to go back to: it stays pending, and can be looked at.
+// Values that a step itself created have no former value: they stay pending and can be read.
 TEST(FreshSteps, ResultsOfTheStepAreComputedAloneAfterIt) {
   Fresh training = wide_model();
   auto& net = static_cast<Wide&>(*training.model);

@@ -1,5 +1,5 @@
-// Small models that nothing has evaluated yet, for tests of a first step that fails: their initial
-// values are pending in the batch that fails. Layers of each kind with an optimizer each.
+// Small models that nothing has evaluated yet, for tests of a failing first step: their initial
+// values are pending in the failing batch. There are layers and optimizers of every kind.
 #pragma once
 
 #include <cstdint>
@@ -97,7 +97,7 @@ Fresh fresh(std::function<std::unique_ptr<optim::Optimizer>(std::vector<Tensor>)
   return made;
 }
 
-// What is uploaded comes first: a layer that was called has counted its batch.
+// Uploads come first, because a layer that was called has counted its batch.
 inline Tensor linear_loss(LinearNet& net, std::int64_t rows) {
   return mse_loss(net.b(tanh(net.a(noise_of({rows, 6}, 1)))), noise_of({rows, 3}, 2));
 }
@@ -111,7 +111,7 @@ inline Tensor word_loss(WordNet& net, std::int64_t rows) {
   return cross_entropy(net.head(states.narrow(0, 3, 1).reshape({rows, 6})), wanted);
 }
 
-// All by name.
+// All models by name.
 inline std::map<std::string, std::function<Fresh()>> fresh_models() {
   const auto sgd = [](optim::SGDOptions options) {
     return [options](std::vector<Tensor> p) -> std::unique_ptr<optim::Optimizer> {
@@ -121,7 +121,7 @@ inline std::map<std::string, std::function<Fresh()>> fresh_models() {
   const auto adam = [](std::vector<Tensor> p) -> std::unique_ptr<optim::Optimizer> {
     return std::make_unique<optim::Adam>(std::move(p), optim::AdamOptions{.lr = 0.01});
   };
-  // Of matrices only: the other parameters stay as they are.
+  // Muon gets matrices only; the other parameters stay unchanged.
   const auto muon = [](const std::vector<Tensor>& p) -> std::unique_ptr<optim::Optimizer> {
     std::vector<Tensor> matrices;
     for (const Tensor& tensor : p) {

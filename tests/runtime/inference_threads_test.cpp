@@ -1,5 +1,5 @@
-// Several threads run one model; inference that makes nothing new; how many threads a loop has;
-// processes that fork.
+// Several threads that run one model; inference without new plans; the number of threads of a loop;
+// forked processes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,8 +40,8 @@ class ThreadCount {
   int before_;
 };
 
-// How many threads a parallel loop is run by. Each stays in its part until as many as there should
-// be have come, or for two seconds.
+// Counts the threads that run a parallel loop. Each stays in its part until the expected number has
+// arrived, or for two seconds.
 std::size_t threads_of_a_loop() {
   std::mutex mutex;
   std::set<std::thread::id> seen;
@@ -91,7 +91,8 @@ nn::Sequential make_model() {
                         {"tanh", nn::Tanh()},
                         {"b", nn::Linear(64, 7)}});
   model.to(test_device());
-  model(rand({4, 1, 8, 8}, here())).sum().item();  // statistics that are not those of the start
+  // Changes the statistics from their initial values.
+  model(rand({4, 1, 8, 8}, here())).sum().item();
   model.eval();
   return model;
 }
@@ -119,7 +120,7 @@ TEST(InferenceThreads, OneModelGivesEachThreadWhatASingleOneGets) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      // Neighbours in time belong to different threads.
+      // Consecutive inputs belong to different threads.
       for (int i = t; i < kThreads * kInputs; i += kThreads)
         results[static_cast<std::size_t>(i)] = infer(model, i);
     });
@@ -166,7 +167,7 @@ TEST(InferenceThreads, SteadyStateOfSeveralThreadsMakesNothingNew) {
 
 // ---- Forking.
 
-// A few steps on the device; whether they did what they should.
+// Trains a few steps on the device; returns whether the result is correct.
 bool trains_on(Device device) {
   manual_seed(1);
   nn::Sequential model({{"a", nn::Linear(2, 512)}, {"t", nn::Tanh()}, {"b", nn::Linear(512, 1)}});
@@ -187,7 +188,7 @@ bool trains_on(Device device) {
   return last < 0.5 * first;
 }
 
-// The status of a forked process that runs `act`; -1 if it took more than a minute.
+// The exit status of a forked process that runs `act`; -1 if it took more than a minute.
 template <class Act>
 int status_of_fork(Act act) {
   const pid_t child = fork();
@@ -213,7 +214,7 @@ int status_of_fork(Act act) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
 }
 
-// In a process that has the library but has used nothing of it.
+// Runs in a process that has loaded the library but has not used it.
 template <class Body>
 void in_fresh_process(Body body) {
   testing_child::Environment environment = {{"VOLTA_NUM_THREADS", "2"}};
@@ -246,7 +247,7 @@ TEST(Forking, AfterTheFirstUseTheCpuGoesOn) {
       if (x.to_vector<float>() != values) return 1;
       if (threads_of_a_loop() != 2) return 2;
       if (!trains_on(Device::cpu())) return 4;
-      // And its own children.
+      // A forked process may fork again.
       return status_of_fork([] { return trains_on(Device::cpu()) ? 0 : 5; });
     });
     EXPECT_EQ(child, 0);
@@ -254,7 +255,7 @@ TEST(Forking, AfterTheFirstUseTheCpuGoesOn) {
   });
 }
 
-// One step of a model of its own; gives the loss after it.
+// Runs one step of a model of its own; returns the loss after it.
 double trained_once(Device device) {
   manual_seed(3);
   nn::Linear a(64, 256, {.device = device}), b(256, 8, {.device = device});
@@ -270,8 +271,8 @@ double trained_once(Device device) {
   return loss().item();
 }
 
-// Threads record, plan, compute, allocate and log; whatever they have locked when the process forks
-// is free in the child, and none of it half done.
+// Threads record, plan, compute, allocate and log. All locks that they hold when the process forks
+// are free in the child, and the guarded data is consistent.
 TEST(Forking, WhileOtherThreadsTrainTheCpuGoesOn) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer has no threads in forked processes";
@@ -285,7 +286,7 @@ TEST(Forking, WhileOtherThreadsTrainTheCpuGoesOn) {
       for (int i = 0; !ends; ++i) {
         if (i % 3 == 0) {
           trained_once(device);
-        } else {  // plans that are new
+        } else {  // builds new plans
           const Tensor x = ones({17 + i}, {.device = device}) * 2 + rand({1}, {.device = device});
           x.sum().item();
         }
@@ -313,7 +314,8 @@ TEST(Forking, WhileOtherThreadsTrainTheCpuGoesOn) {
   });
 }
 
-// What a thread of the parent had recorded is there for the child, though the thread is not.
+// Values that another thread of the parent had recorded are available in the child, although the
+// thread is not.
 TEST(Forking, WhatAnotherThreadRecordedIsComputedInTheChild) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer has no threads in forked processes";
@@ -372,8 +374,8 @@ TEST(Forking, AfterTheFirstUseOtherDevicesAreRefused) {
   });
 }
 
-// Work and copies that were on their way at the fork arrive in the parent; in the child they are
-// over, and whoever waits is told why.
+// Work and copies in progress at the fork finish in the parent. In the child they are over, and
+// waiting for them throws the reason.
 TEST(Forking, EventsOfTheParentEndInTheChild) {
   if (test_device().is_cpu()) GTEST_SKIP() << "for other devices";
   in_fresh_process([] {
@@ -402,7 +404,7 @@ TEST(Forking, EventsOfTheParentEndInTheChild) {
         if (!refused([&] { values.wait(); })) return 4;
         if (!refused([&] { values.get(); })) return 5;
       }
-      // What is new, of a value that is there and of one that is not.
+      // New values from one that is computed and from one that is not.
       for (const Tensor& tensor : {weight, weight + 1}) {
         const Event late = tensor.eval_async();
         if (!late.done() || !refused([&] { late.wait(); })) return 6;

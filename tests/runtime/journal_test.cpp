@@ -1,4 +1,4 @@
-// Assignments and failing submits: who gets what back, on which thread, and what is forgotten.
+// Assignments and failing submits: which values are restored, on which thread, and what is dropped.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 TensorOptions here(bool grad = false) { return {.device = test_device(), .requires_grad = grad}; }
 
-// In memory, unlike what is made of constants only.
+// Returns a tensor in memory, unlike values that are made of constants only.
 Tensor fives(std::int64_t n) {
   const std::vector<float> values(static_cast<std::size_t>(n), 5.0f);
   return from_vector(values, here());
@@ -26,8 +26,8 @@ Tensor too_large(const Tensor& factor) { return ones({64'000'000}, here()) * fac
 TEST(Journal, AnotherThreadsWorkDoesNotOverwriteWhatAFailedStepRestores) {
   const Tensor small = (ones({4}, here()) * 3).eval();
   Tensor p = fives(1000);
-  // The value is wanted by the other thread's pending read and by this thread's journal only: its
-  // buffer would do for the product.
+  // Only the other thread's pending read and this thread's journal need the value, whose buffer
+  // would suit the product.
   Tensor doubled;
   const Scarcity scarcity;
   std::atomic<int> turn{0};
@@ -52,11 +52,11 @@ TEST(Journal, AnotherThreadsSubmitLeavesTheUndoingToTheOwner) {
   Tensor p = fives(8);
   const Scarcity scarcity;
   p += 1;
-  p += 1;  // the second assignment of a batch is undone with the first
+  p += 1;  // the second assignment in a batch is undone with the first
   const Tensor huge = too_large(small.sum());
   std::thread other([&] { EXPECT_THROW(huge.eval(), OutOfMemory); });
   other.join();
-  EXPECT_THROW((p * 2).eval(), OutOfMemory);  // the owner hears of it once
+  EXPECT_THROW((p * 2).eval(), OutOfMemory);  // the owner gets the error once
   EXPECT_EQ((p * 2).to_vector<float>(), std::vector<float>(8, 10.0f));
   EXPECT_EQ(p.to_vector<float>(), std::vector<float>(8, 5.0f));
 }
@@ -86,7 +86,8 @@ TEST(Journal, TheLatestOfSeveralAssignmentsTakesTheBuffer) {
     p *= 2;
     p.eval();
     EXPECT_EQ(counters().allocations, allocations);
-    EXPECT_LE(memory_stats(test_device()).in_use, in_use);  // others' may go meanwhile
+    // Memory of others may be released meanwhile.
+    EXPECT_LE(memory_stats(test_device()).in_use, in_use);
   }
 }
 

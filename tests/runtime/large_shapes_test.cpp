@@ -1,5 +1,5 @@
-// More elements than 32 bits count, and nearly no memory left. Run where VOLTA_TEST_LARGE is 1:
-// they need 20 GB of the device.
+// More elements than 32 bits can count, and nearly no free memory. The tests run if
+// VOLTA_TEST_LARGE is 1, because they need 20 GB of device memory.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class LargeShapes : public ::testing::Test {
     if (platform::environment("VOLTA_TEST_LARGE") != "1")
       GTEST_SKIP() << "VOLTA_TEST_LARGE is not 1";
   }
-  // Small integers, different from place to place, exact in bf16.
+  // Small integers that differ from position to position and are exact in bf16.
   static Tensor pattern(const Shape& shape) {
     const Tensor number = arange(shape.numel(), {.dtype = DType::i64, .device = test_device()});
     return ((number * 7 + (number / 4099)) % 13 - 6).to(DType::bf16).reshape(shape).eval();
@@ -42,7 +42,7 @@ TEST_F(LargeShapes, ElementsAndRows) {
   }
 }
 
-// The last rows of a result depend on rows of the input that only 64 bits reach.
+// The last rows of a result depend on rows of the input that only 64-bit indices reach.
 TEST_F(LargeShapes, ConvolutionAndPooling) {
   const std::int64_t width = 16384, height = kMany / width + 64, channels = 1;
   const Tensor x = pattern({1, channels, height, width});
@@ -58,7 +58,8 @@ TEST_F(LargeShapes, WeightGradient) {
   const Tensor x = pattern({images, 1, size, size});
   Tensor w = zeros({1, 1, 3, 3}, {.dtype = DType::bf16, .device = test_device()}).clone().eval();
   w.set_requires_grad(true);
-  // A gradient that is 0 but at the last image's end: its part of the sum alone.
+  // A gradient that is 0 except at the end of the last image, so that only its part of the sum
+  // remains.
   Tensor g = zeros({images, 1, size, size}, {.dtype = DType::bf16, .device = test_device()});
   g = where(arange(g.numel(), {.dtype = DType::i64, .device = test_device()}).reshape(g.shape()) >=
                 g.numel() - size,
@@ -98,17 +99,17 @@ TEST_F(LargeShapes, AttentionAndProducts) {
   expect_equal(c.narrow(0, rows - 4, 4), matmul(a.narrow(0, rows - 4, 4).clone(), b));
 }
 
-// Candidates that find no memory to be tried in are passed over: none is timed, none remembered.
+// Candidates without memory for a trial are skipped: none is timed, none remembered.
 TEST_F(LargeShapes, LibrariesPlanWithLittleMemoryLeft) {
   if (test_device().type() != DeviceType::cuda) GTEST_SKIP() << "cuDNN's candidates";
-  // Sizes that nobody has timed before, as far as chance goes.
+  // Sizes that very probably nobody has timed before.
   std::random_device chance;
   const std::int64_t images = 130 + chance() % 60, size = 40 + chance() % 20;
   const Tensor x = pattern({images, 64, size, size}), w = (pattern({64, 64, 3, 3}) / 8).eval();
-  // The library itself is there.
+  // Loads the library itself.
   static_cast<void>(conv2d(pattern({2, 8, 8, 8}), pattern({8, 8, 3, 3})).eval());
-  // Memory that the pool has for the results, while the device has none for candidates: a little,
-  // which the driver loads kernels into.
+  // The pool has memory for the results, while the device has none for candidates except a little,
+  // into which the driver loads kernels.
   std::vector<Tensor> kept, hogs;
   const auto block = [](std::int64_t bytes) {
     return zeros({bytes}, {.dtype = DType::u8, .device = test_device()}).clone().eval();

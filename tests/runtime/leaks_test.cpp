@@ -1,4 +1,4 @@
-// Ten thousand steps: what a training loop holds does not grow.
+// The memory of a training loop does not grow in ten thousand steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,8 +19,8 @@ namespace {
 
 TensorOptions here() { return {.device = test_device()}; }
 
-// Dropout, statistics, an optimizer with state; now and then another batch size, a label out of
-// range, a mistake, a history that is dropped, a model that comes and goes.
+// Dropout, statistics, an optimizer with state; from time to time another batch size, a label out
+// of range, an error, a dropped history, a temporary model.
 class Loop {
  public:
   Loop()
@@ -48,7 +48,7 @@ class Loop {
     const Tensor loss = cross_entropy(model_(x), from_vector(labels, here()));
     if (number % 50 == 20) {
       EXPECT_THROW(model_(x.narrow(1, 0, 5)), ShapeError);
-      return;  // the history of the loss goes unused
+      return;  // the history of the loss is not used
     }
     loss.backward();
     nn::clip_grad_norm(model_.parameters(), 1.0);
@@ -83,7 +83,7 @@ Held held() {
 }
 
 TEST(Leaks, TenThousandStepsHoldWhatAThousandDo) {
-  // A full round of all that happens now and then, twice.
+  // Twice a full round of all rare events.
   constexpr int kWarm = 1000, kSteps = 10'000;
   Loop loop;
   for (int step = 0; step < kWarm; ++step) loop.step(step);
@@ -96,8 +96,8 @@ TEST(Leaks, TenThousandStepsHoldWhatAThousandDo) {
   EXPECT_EQ(after.groupings, before.groupings);
   EXPECT_EQ(after.programs, before.programs);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have heaps of their own
-  // One node a step that is not freed would be 2 MiB. CUDA's driver takes memory for itself by
-  // steps of 4 MiB.
+  // One leaked node per step would be 2 MiB. CUDA's driver takes memory for itself in steps of 4
+  // MiB.
   const std::uint64_t kBound =
       test_device().type() == DeviceType::cuda ? std::uint64_t{8} << 20 : std::uint64_t{256} << 10;
   EXPECT_LT(after.heap, before.heap + kBound);

@@ -1,4 +1,4 @@
-// A process that may not have more memory: what it cannot do ends in OutOfMemory, not in an abort
+// A process whose memory is limited: operations that do not fit end in OutOfMemory, not in an abort
 // of a library.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,9 +14,10 @@
 namespace volta {
 namespace {
 
-constexpr const char* kMore = "VOLTA_TEST_MORE_KB";  // of address space than the process has
+// Limit of address space beyond what the process has.
+constexpr const char* kMore = "VOLTA_TEST_MORE_KB";
 
-// A little of what the CPU backend has: its loops, oneDNN's products and convolutions, gradients.
+// Uses a little of the CPU backend: its loops, oneDNN's products and convolutions, gradients.
 void work() {
   nn::Conv2d conv(3, 16, 3, {.padding = 1});
   nn::Linear linear(256, 256);
@@ -27,7 +28,7 @@ void work() {
   ones({1 << 20}).exp().sum().item();
 }
 
-// Whether it could do its work.
+// Expects that the work succeeds or throws OutOfMemory.
 void expect_work_or_out_of_memory() {
   const rlim_t most =
       memory_status("VmSize") + std::strtoull(std::getenv(kMore), nullptr, 10) * 1024;
@@ -37,14 +38,14 @@ void expect_work_or_out_of_memory() {
     work();
   } catch (const OutOfMemory& error) {
     EXPECT_NE(std::string(error.what()), "");
-  } catch (const std::bad_alloc&) {  // a few bytes for an object of the host's
+  } catch (const std::bad_alloc&) {  // for a few bytes of a host object
   }
 }
 
 TEST(Limits, AddressSpaceThatRunsOutIsOutOfMemory) {
   if (testing_child::is_child()) return expect_work_or_out_of_memory();
-  // From nearly nothing to enough: threads, their stacks, oneDNN's code and the tensors each come
-  // to their end somewhere on the way.
+  // From nearly nothing to enough: threads, their stacks, oneDNN's code and the tensors each run
+  // out of memory at one of these limits.
   for (const int kilobytes : {512, 1024, 2048, 4096, 6144, 8192, 10240, 12288, 16384, 20480, 24576,
                               32768, 49152, 65536, 98304, 131072, 196608, 262144}) {
     SCOPED_TRACE(std::to_string(kilobytes) + " KB");

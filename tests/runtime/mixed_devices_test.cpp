@@ -1,4 +1,4 @@
-// Models that are on two devices, by mistake or on purpose: forward, backward, optimizers.
+// Models on two devices, by mistake or on purpose: forward, backward, optimizers.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -52,7 +52,8 @@ std::vector<double> train(nn::Sequential& model, Device batch, const Options& op
   return losses;
 }
 
-// One layer was forgotten: the numbers are those of one device, and everything stays where it was.
+// One layer was not moved: the results equal those on one device, and all tensors stay where they
+// were.
 template <class Optimizer, class Options>
 void expect_same(const Options& options, MixedDevices policy) {
   nn::Sequential whole = network();
@@ -111,7 +112,7 @@ TEST_F(TwoDevices, AStrayIsNamedWhereThatIsAnError) {
   }
 }
 
-// Both operands' places, where they are known.
+// The message names the source locations of both operands if they are known.
 TEST_F(TwoDevices, ErrorsSayWhereTheOperandsWereMade) {
   const int line = __LINE__ + 1;
   const Tensor a = from_vector(std::vector<float>{1, 2}, {2}),
@@ -130,7 +131,7 @@ TEST_F(TwoDevices, ErrorsSayWhereTheOperandsWereMade) {
   }
 }
 
-// A constant of the host that every step uses moves once.
+// A host constant that every step uses is moved once.
 TEST_F(TwoDevices, AValueMovesOnce) {
   const Tensor mask = values({64, 64}), x = values({64, 64}, test_device());
   reset_counters();
@@ -140,7 +141,7 @@ TEST_F(TwoDevices, AValueMovesOnce) {
   EXPECT_EQ(counters().bytes_to_device, 64u * 64 * 4);
 }
 
-// Gradients of both sides come home, through a chain that crosses twice.
+// Gradients of both sides return to their devices, through a chain that crosses twice.
 TEST_F(TwoDevices, GradientsCrossAndComeHome) {
   Tensor here = values({6}), there = values({6}, test_device());
   here.set_requires_grad();

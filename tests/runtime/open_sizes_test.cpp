@@ -1,5 +1,5 @@
-// Every family of operations leaves its sizes open: after a few sizes, further ones build no plan
-// but for the variants that a guard demands, and results have the bits of plans of their own.
+// Every family of operations leaves its sizes open: after a few sizes, further ones build no plans
+// except the variants that a guard requires, and results have the same bits as with separate plans.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace volta;
 
-// All of one order of magnitude; the first `kKnown` of them show which sizes change.
+// The sizes have one order of magnitude. The first `kKnown` of them show which sizes change.
 constexpr std::int64_t kSizes[] = {40, 41, 57, 37, 63, 50, 45, 33, 62, 55, 36, 60, 51};
 constexpr std::size_t kKnown = 3;
 
@@ -62,7 +62,7 @@ Computation differentiated(std::function<Shape(std::int64_t)> shape,
 struct Case {
   std::string name;
   Computation compute;
-  // Plans after the first sizes: variants for divisibility, and for what GPUs cut evenly.
+  // Plans after the first sizes are variants for divisibility, and for sums that GPUs split evenly.
   std::uint64_t plans = 0, on_gpus = 0;
 };
 

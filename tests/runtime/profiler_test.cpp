@@ -1,5 +1,5 @@
-// Profiles: what is recorded, what the rows add up to, the trace, and that nothing is recorded
-// without one.
+// Profiles: the recorded events, the sums of rows, the trace, and that nothing is recorded without
+// a profiler.
 #include "volta/profiler.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 namespace volta {
 namespace {
 
-// A small network, trained for some steps.
+// A small network that is trained for some steps.
 class Training {
  public:
   explicit Training(std::int64_t width = 64)
@@ -58,7 +58,7 @@ bool is_step(const ProfileEvent& event) {
 
 TEST(Profiler, RecordsEveryStepOfEveryRun) {
   Training training;
-  for (int i = 0; i < 4; ++i) training.step().item();  // a CUDA graph by now
+  for (int i = 0; i < 4; ++i) training.step().item();  // the last steps replay a CUDA graph
   {
     const Profiler first;
   }  // devices without figures have been measured
@@ -121,7 +121,7 @@ TEST(Profiler, SharesAddUpToTheTimeAtWork) {
   EXPECT_NEAR(shares, 1, 0.05);
 }
 
-// What a step reads, writes and computes is what explain() says.
+// The bytes and operations of a step are those of explain().
 TEST(Profiler, RowsSayWhatExplainSays) {
   const Tensor a = ones({64, 128}, {.device = test_device()});
   const Tensor b = ones({128, 32}, {.device = test_device()});
@@ -209,7 +209,7 @@ TEST(Profiler, RangesOpenAtTheEndCountUntilThen) {
   std::thread([&] { of_other = std::make_unique<ProfileRange>("of another thread"); }).join();
   const Profile first = profiler->stop();
   Profiler second;
-  range.reset();  // no part of the second recording
+  range.reset();  // not a part of the second recording
   of_other.reset();
   EXPECT_TRUE(second.stop().events.empty());
   std::map<std::string, ProfileEvent> ranges;
@@ -259,7 +259,7 @@ TEST(Profiler, PlanningAndCompilingAreHostTime) {
   EXPECT_TRUE(told.contains("planning"));
   EXPECT_TRUE(told.contains("compiling"));
   EXPECT_TRUE(told.contains(test_device().is_cpu() ? "running" : "submitting"));
-  EXPECT_LE(host, profile.seconds);  // what is inside of another counts once
+  EXPECT_LE(host, profile.seconds);  // nested spans count once
 }
 
 TEST(Profiler, NothingIsRecordedWithoutOne) {
@@ -276,12 +276,12 @@ TEST(Profiler, OneAtATime) {
   EXPECT_THROW(Profiler second, ArgumentError);
   first.stop();
   EXPECT_THROW(first.stop(), ArgumentError);
-  Profiler third;  // left to its destructor
+  Profiler third;  // stopped by its destructor
 }
 
 TEST(Profiler, KeepsNoMoreThanAsked) {
   Training training;
-  for (int i = 0; i < 3; ++i) training.step().item();  // plans are built
+  for (int i = 0; i < 3; ++i) training.step().item();  // builds the plans
   Profiler profiler({.memory = false, .most_events = 40});
   for (int i = 0; i < 30; ++i) training.step().item();
   const Profile profile = profiler.stop();
@@ -306,7 +306,7 @@ TEST(Profiler, KeepsNoMoreThanAsked) {
   EXPECT_NE(profile.table().find("more than were kept"), std::string::npos);
 }
 
-// Notes of memory take no event's place.
+// Memory records do not count as events.
 TEST(Profiler, KeepsAsManyAsAsked) {
   Profiler profiler({.most_events = 3});
   std::vector<Tensor> held;
@@ -320,7 +320,7 @@ TEST(Profiler, KeepsAsManyAsAsked) {
   EXPECT_GT(profile.dropped, 0u);
 }
 
-// Of three runs of two steps one had its steps timed, which took 20 each: 100 of 150, 50 of 150.
+// Of three runs of two steps, one had its steps timed, which took 20 each: 100 of 150, 50 of 150.
 TEST(Profiler, RunsAreSplitAsTheirSamplesSay) {
   using profiling::Span;
   const Device device = Device::cpu();
@@ -350,7 +350,7 @@ TEST(Profiler, RunsAreSplitAsTheirSamplesSay) {
   expect(7, Span::Kind::Run, 0, 600, 650);
 }
 
-// The values are the same with a profiler, and training goes on after it.
+// The values are the same with a profiler, and training continues after it.
 TEST(Profiler, ChangesNothing) {
   const auto losses = [](bool profiled) {
     manual_seed(3);
@@ -423,7 +423,7 @@ TEST(Profiler, TheTableHasTheLongestFirst) {
   EXPECT_NE(profile.table(1).find("others"), std::string::npos);
 }
 
-// A broken driver of a device that a program does not use is not its trouble.
+// A broken driver of a device that the program does not use has no effect.
 TEST(Profiler, MeasuresNoDeviceThatIsNotUsed) {
   const testing_child::Folder folder;
   testing_child::in_child({{"VOLTA_CACHE_DIR", folder / "cache"}}, [] {

@@ -1,4 +1,4 @@
-// Little memory on the test device, for tests of what happens when it runs out.
+// Limits the memory on the test device, for tests of running out of memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace volta {
 
-// Room for what there is and 32 MiB more. To be made first: it evaluates what is pending, unless
-// that shall stay so.
+// Allows the memory in use and 32 MiB more. It must be constructed first: it evaluates what is
+// pending, unless that is to stay so.
 class Scarcity {
  public:
   enum class Pending { IsEvaluated, Stays };

@@ -1,5 +1,5 @@
-// Every byte that moves is counted with its reason and place, and running out of memory names the
-// holders.
+// Every transferred byte is counted with its reason and source location, and errors for lack of
+// memory name the holders.
 #include "volta/transfers.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_F(Transfers, OfMixedDevicesNameTheOperation) {
   expect("mixed devices in add", true, 1, 32, here(__LINE__ - 2));
 }
 
-// Where nobody called `to`, the report says what moved the value.
+// Without a call of `to`, the report names the operation that moved the value.
 TEST_F(Transfers, WithoutACallOfToHaveTheirOwnReasons) {
   const LogLevel level = log_level();
   set_log_level(LogLevel::error);
@@ -142,7 +142,7 @@ TEST_F(Transfers, OfModulesLoadersAndFiles) {
   EXPECT_NE(find(transfer_report(), "data loader"), nullptr);
 }
 
-// After the first step nothing moves but the batch and the loss that is looked at.
+// After the first step only the batch and the loss that is read are transferred.
 TEST_F(Transfers, AStepMovesTheBatchAlone) {
   const Device device = test_device();
   nn::Sequential model(
@@ -177,7 +177,7 @@ TEST_F(Transfers, UsersNameTheirOwn) {
   expect("sensor", true, 1, 16, here(line));
 }
 
-// Who holds the memory when there is no more of it.
+// The holders of memory when it runs out.
 class Holders : public testing::Test {
  protected:
   void TearDown() override {
@@ -213,7 +213,7 @@ TEST_F(Holders, AreNamedWithShapeAndLine) {
   EXPECT_EQ(wanted.sum().item() > 0, true);  // nothing was lost
 }
 
-// A batch that does not fit leaves the training as it was; a smaller one goes on.
+// A batch that does not fit leaves the training unchanged; a smaller one continues.
 TEST_F(Holders, TrainingGoesOnAtASmallerBatch) {
   const Device device = test_device();
   manual_seed(1);
@@ -239,14 +239,14 @@ TEST_F(Holders, TrainingGoesOnAtASmallerBatch) {
   EXPECT_LT(last, first);
 }
 
-// The arena that a large plan left is given to who needs memory.
+// The arena left by a large plan is released when memory is needed.
 TEST_F(Holders, WhatPlansKeepIsGivenBack) {
   const Device device = test_device();
   empty_cache(device);
   const std::uint64_t before = memory_stats(device).in_use;
   {
     const Tensor x = rand({1024, 1024}, {.device = device}).eval();
-    Tensor y = matmul(x, x);  // of 4 MiB, and nobody's when the sum is computed
+    Tensor y = matmul(x, x);  // 4 MiB that nobody holds when the sum is computed
     y = matmul(y, x);
     y = y.sum();
     y.item();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Adds up the conformance cases that test runs listed in a folder (conformance_cases_test.cpp), by
-# device, and fails below a number: count_cases.sh FOLDER LEAST
+# Counts by device the conformance cases that test runs listed in a folder (conformance_cases_test.cpp), and fails if
+# there are fewer than LEAST in all: count_cases.sh FOLDER LEAST
 set -euo pipefail
 sort -u "$1"/*.txt | awk -v least="$2" '
   { ++by_device[$1]; ++all }

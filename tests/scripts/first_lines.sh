@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a program until it has printed a line like this, then ends it: for programs that take long.
+# Runs a slow program until it has printed a line that matches the pattern, then ends it.
 #   first_lines.sh 'pattern' seconds program [argument ...]
 set -u
 pattern=$1 seconds=$2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `#include <volta/volta.h>` costs a user: no more than a second and a half of the compiler (processor time, the
+# Checks the cost of `#include <volta/volta.h>`: at most one and a half seconds of compile time (processor time, the
 # best of three), and no header from outside Volta and the standard library.
 #   header_cost.sh <compiler> <include folder>
 set -euo pipefail
@@ -14,7 +14,7 @@ compile=("$compiler" -std=c++20 -I "$include")
 printf '#include <volta/volta.h>\n' >"$work/user.cpp"
 printf '#include <bits/stdc++.h>\n' >"$work/standard.cpp"
 
-# Every header that a source file reads, one a line.
+# Prints every header that a source file includes, one per line.
 headers() {
   "${compile[@]}" -M "$1" | tr ' ' '\n' | grep '\.h$\|/[a-z0-9_+]*$' | xargs realpath | sort -u
 }
@@ -27,7 +27,7 @@ if [[ -n $foreign ]]; then
   exit 1
 fi
 
-# Processor time in milliseconds, the best of three.
+# Prints the processor time of the compiler in milliseconds, the best of three.
 cost() {
   local best= spent ms
   TIMEFORMAT='%U %S'
@@ -40,7 +40,7 @@ cost() {
 }
 best=$(cost "$work/user.cpp")
 if [[ $best -gt $limit_ms ]]; then
-  # A machine that others use, or a slow one: what the whole standard library costs says by how much.
+  # On a slow or busy machine the limit grows with the cost of including the whole standard library.
   standard=$(cost "$work/standard.cpp")
   usual_ms=1600
   if [[ $standard -gt $usual_ms ]]; then limit_ms=$((limit_ms * standard / usual_ms)); fi

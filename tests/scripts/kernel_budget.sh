@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Adds up the kernels that several test runs listed (VOLTA_TEST_KERNELS, kernel_list_test.cpp): no more
-# than LIMIT distinct ones may be compiled for OpenCL.   kernel_budget.sh LIMIT LIST...
+# Counts the kernels that several test runs listed (VOLTA_TEST_KERNELS, kernel_list_test.cpp), and fails if more than
+# LIMIT distinct kernels were compiled for OpenCL.   kernel_budget.sh LIMIT LIST...
 set -euo pipefail
 limit=$1
 shift

@@ -1,5 +1,5 @@
-# Whether the #include lines of src keep to src/layers.txt, which is read first. Prints the first line of each folder
-# that includes what it may not, folders without a row, and circles among the rows.
+# Checks the #include lines of src against src/layers.txt, which is read first. Prints the first forbidden #include of
+# each folder, folders without a row, and cycles among the rows.
 #   cd src && find . -name '*.h' -o ... | sort | xargs awk -f layers.awk layers.txt
 function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Whether the folders of src include each other as src/layers.txt says, and whether that shows a broken rule.
+# Checks that the folders of src include each other only as src/layers.txt allows, and that the check finds violations.
 #   layers.sh SOURCE-FOLDER
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"
-check() { # FILE...: more files to read than those of src
+check() { # FILE...: files to read besides those of src
   find . "$@" \( -name '*.h' -o -name '*.cpp' -o -name '*.def' \) -print0 | sort -z |
     xargs -0 awk -f "$here/layers.awk" layers.txt
 }
 check
 
-# The check must find what it is for: a lower layer that includes a higher one, in a copy.
+# The check must find a violation: a lower layer that includes a higher one, in a copy.
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r . "$copy/src"

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# A training step after the first moves its batch to the device and reads back the loss where it prints it, in all
-# examples of the table: the rule is in transfers_of_one_example.sh, which runs each. A step is an epoch where the
-# example counts those; it then reads back what it prints at the end of one.
+# Checks for all examples of the table that a training step after the first one only moves its batch to the device and
+# reads back the loss that it prints. transfers_of_one_example.sh runs each example and has the rule. In examples that
+# count epochs a step is an epoch, and the example reads back the values that it prints at its end.
 #   transfers_of_examples.sh DEVICE FOLDER-OF-EXAMPLES [example ...; default all]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 device=$1 folder=$(cd "$2" && pwd)
 shift 2
-digit=$((28 * 28 * 4 + 8)) # with its label
+digit=$((28 * 28 * 4 + 8)) # a picture with its label
 picture=$((3 * 32 * 32 * 4 + 8))
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Name, bytes to the device, numbers from it, few steps, more steps, arguments with @ for the device. char_lstm and
-# gpt2_train print an average of losses, mlp an accuracy beside the loss; gpu_training reads the loss of every step,
-# and some more where it takes times.
+# Columns: name, bytes to the device, numbers from it, few steps, more steps, arguments with @ for the device. char_lstm
+# and gpt2_train print an average of losses, mlp also prints an accuracy. gpu_training reads the loss of every step, and
+# some more values when it measures times.
 table="
 xor              0                    1/50  50  150 @ %
 mlp              0                    2/25  25  50  @ %
@@ -34,7 +34,7 @@ failed=0
 while read -r name bytes numbers few more arguments; do
   [ -n "$name" ] || continue
   if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
-  # shellcheck disable=SC2086 # arguments are words
+  # shellcheck disable=SC2086 # the arguments are split into words on purpose
   output=$("$here/transfers_of_one_example.sh" "$bytes" "$numbers" "$few" "$more" "$folder/$name" \
     ${arguments//@/$device} 2>&1)
   code=$?

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# A training moves its batches to the device and reads back the numbers it prints, nothing else: runs one
-# example with few steps and with more, and looks at what the additional steps moved.
+# Checks that a training only moves its batches to the device and reads back the numbers it prints. The script runs one
+# example with few steps and with more steps, and examines the transfers of the additional steps.
 #   transfers_of_one_example.sh BYTES NUMBERS FEW MORE program [argument ... with % for the number of steps]
-# To the device: exactly BYTES a step, none of them because the program forgot to say where. From it: numbers, of
-# 8 bytes at most (a loss, a count of right answers), no more than NUMBERS a step on average, which may be 1/50.
+# A step moves exactly BYTES to the device, none of them because of mixed devices or automatic placement. It reads back
+# numbers of at most 8 bytes (a loss, a count of correct answers), no more than NUMBERS per step on average, which may
+# be 1/50.
 set -uo pipefail
 bytes=$1 numbers=$2 few=$3 more=$4
 shift 4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1 # what it saves
+cd "$folder" || exit 1 # the example saves files here
 
 for steps in "$few" "$more"; do
   rows=$folder/rows_$steps
@@ -19,7 +20,7 @@ for steps in "$few" "$more"; do
     exit 1
   fi
 done
-# Rows of both runs by direction, reason and place; what is in a row of the second run alone is new.
+# Rows of both runs are matched by direction, reason and source location. Rows of the second run alone are new.
 awk -F '\t' -v steps=$((more - few)) -v bytes="$bytes" -v numbers="$numbers" '
   BEGIN { split(numbers, ratio, "/"); allowed = steps * ratio[1] / (ratio[2] ? ratio[2] : 1) }
   FNR == 1 { ++file; next }

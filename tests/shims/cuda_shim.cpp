@@ -1,7 +1,7 @@
-// Stands before the CUDA driver (VOLTA_CUDA_DRIVER): counts the calls that the backend makes of the
-// functions below and lets one of them fail; every other function is the driver's own, as a
-// dependency of this library. A call that fails does nothing, unless that would leave the driver in
-// the middle of something.
+// A library in front of the CUDA driver (VOLTA_CUDA_DRIVER). It counts the backend's calls of the
+// functions below and lets one of them fail; every other function is the driver's own, on which
+// this library depends. A failing call does nothing, unless that would leave the driver in an
+// intermediate state.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -20,10 +20,10 @@ Function real(const char* name) {
 
 }  // namespace
 
-// Two levels, so that the versioned name is what becomes a string.
+// Two levels of macros, so that the versioned name becomes the string.
 #define VOLTA_QUOTE(name) #name
 #define VOLTA_SYMBOL(name) VOLTA_QUOTE(name)
-// Forwards the call unless it is the one that fails.
+// Forwards the call unless it is the failing one.
 #define VOLTA_FORWARD(name, waits, ...)                                                 \
   static const auto forward = real<decltype(&name)>(VOLTA_SYMBOL(name));                \
   if (const int status = fails_now(#name, waits)) return static_cast<CUresult>(status); \

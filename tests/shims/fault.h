@@ -1,4 +1,4 @@
-// The fault that a test asked for (shim.h), for the library that stands before a driver.
+// The fault that a test requested (shim.h), for the libraries in front of drivers.
 #pragma once
 
 #include <mutex>
@@ -10,7 +10,7 @@ namespace {
 
 struct Fault {
   std::mutex mutex;
-  std::string function;  // which; empty: any
+  std::string function;  // name of the function; empty for any
   long calls = 0, failing = 0;
   int status = 0, waiting_status = 0;
   std::string failed;
@@ -20,7 +20,7 @@ Fault& fault() {
   return *state;
 }
 
-// 0, or what the call is to return.
+// Returns 0, or the status that the call should return.
 int fails_now(const char* function, bool waits = false) {
   Fault& f = fault();
   const std::lock_guard guard(f.mutex);

@@ -1,7 +1,8 @@
-// Stands before the C library (LD_PRELOAD) and counts the calls that change files in a folder. At
-// the chosen one the process is killed, a write after half of its bytes, or the disk is full.
+// A library in front of the C library (LD_PRELOAD). It counts the calls that change files in a
+// folder. At the chosen call the process is killed, for a write after half of its bytes, or the
+// disk is full.
 //   VOLTA_SHIM_FOLDER  the folder
-//   VOLTA_SHIM_AT      which call, from 1 on; 0: none
+//   VOLTA_SHIM_AT      the number of the call, from 1 on; 0 for none
 //   VOLTA_SHIM_ACT     "kill" or "full"
 //   VOLTA_SHIM_LOG     a file that gets a line for every call: its name and the file's
 #include <dlfcn.h>
@@ -51,7 +52,7 @@ void log_call(const char* call, std::string_view path) {
 
 enum class Act { none, kill, full };
 
-// Counts a call that changes the file; what is to happen instead of it.
+// Counts a call that changes the file, and returns what should happen instead of it.
 Act act_at(const char* call, std::string_view path) {
   static std::atomic<long> count{0};
   static const long at = std::atol(variable("VOLTA_SHIM_AT").c_str());
@@ -67,7 +68,8 @@ Act act_at(const char* call, std::string_view path) {
   for (;;) ::pause();
 }
 
-// False: the call fails for want of room. Only those calls do that need some.
+// Returns false if the call should fail for lack of space, which only happens for calls that need
+// some.
 bool goes_on(const char* call, const char* path) {
   const Act act = act_at(call, path == nullptr ? "" : path);
   if (act == Act::kill) end();
@@ -83,7 +85,7 @@ std::string path_of(int descriptor) {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : std::string();
 }
 
-// `function`: open or open64, whose third argument counts where a file may be made.
+// `function` is open or open64, whose third argument is used if a file may be created.
 int open_by(const char* function, const char* path, int flags, va_list arguments) {
   const bool makes = (flags & O_CREAT) != 0;
   const mode_t mode = makes ? va_arg(arguments, mode_t) : 0;

@@ -1,5 +1,5 @@
-// Stands before the OpenCL library (LD_PRELOAD): counts the calls a program makes of it and lets
-// one of them fail. A call that fails does nothing.
+// A library in front of the OpenCL library (LD_PRELOAD). It counts a program's calls and lets one
+// of them fail; a failing call does nothing.
 #include <CL/cl.h>
 #include <dlfcn.h>
 

@@ -1,12 +1,13 @@
-// What a test tells the library that stands before a driver (opencl_shim.cpp, cuda_shim.cpp).
+// The interface between a test and the library in front of a driver (opencl_shim.cpp,
+// cuda_shim.cpp).
 #pragma once
 
 extern "C" {
 
-// Of the calls from now on to `function` (or to any, if it is empty), number `call` returns
-// `status`, or `waiting_status` if it is one that waits for the device. 0: none fails; below: that
-// number and all after it do.
+// Lets call number `call` from now on of `function` (or of any function, if it is empty) return
+// `status`, or `waiting_status` if the call waits for the device. 0 means that none fails; a
+// negative number means that this call and all later ones fail.
 void volta_shim_fail(const char* function, long call, int status, int waiting_status);
-long volta_shim_calls();          // such calls since then
+long volta_shim_calls();          // number of such calls since then
 const char* volta_shim_failed();  // the function that failed, or ""
 }

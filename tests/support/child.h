@@ -1,5 +1,5 @@
-// Tests that need a process of their own, with another environment: devices are probed once, and
-// settings read once. The test starts its own program again.
+// Tests that need a process of their own with another environment, because devices are probed once
+// and settings read once. The test starts its own program again.
 #pragma once
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ inline std::string test_name() {
   return std::string(info->test_suite_name()) + "." + info->name();
 }
 
-// A fresh folder, removed at the end.
+// A new folder, removed at the end.
 class Folder {
  public:
   Folder() {
@@ -51,7 +51,7 @@ class Folder {
 
 inline bool is_child() { return std::getenv("VOLTA_TEST_CHILD") != nullptr; }
 
-// Runs `body` in a child with the environment changed; its expectations count as this test's.
+// Runs `body` in a child process with a changed environment; its expectations count for this test.
 template <class Body>
 void in_child(const Environment& changes, Body body) {
   if (is_child()) {
@@ -64,7 +64,7 @@ void in_child(const Environment& changes, Body body) {
     const std::string text = *each;
     variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
   }
-  // The child is one whole test on the CPU, whatever this process is.
+  // The child is a single complete test on the CPU, whatever this process is.
   for (const char* name : {"VOLTA_TEST_DEVICE", "VOLTA_TEST_NVRTC", "VOLTA_LOG", "VOLTA_FALLBACK",
                            "GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_SHARD_STATUS_FILE"}) {
     variables.erase(name);

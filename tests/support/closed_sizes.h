@@ -1,4 +1,4 @@
-// While an object lives, every size needs a plan of its own: for tests that count plans or
+// While an object lives, every size needs a plan of its own, for tests that count plans or
 // planning.
 #pragma once
 

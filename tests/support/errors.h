@@ -1,4 +1,4 @@
-// Expecting an error of one type with one message, whole.
+// Expects an error of one type with exactly one message.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace volta::errors {
 
-// A message that was compared: errors_complete_test.cpp looks whether every operation has its own.
+// Notes a compared message; errors_complete_test.cpp checks that every operation has its own.
 void note(const Error& error);
 
 template <class Exception, class Act>

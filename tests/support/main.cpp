@@ -13,11 +13,11 @@
 namespace {
 std::string device_name = "cpu";
 
-// Brief output tells a failure where it happened, which a long log hides: this repeats the first
-// message of each failed test once everything has run.
+// Brief output prints a failure where it happens, which a long log hides. This repeats the first
+// message of each failed test at the end.
 class FailureSummary : public testing::EmptyTestEventListener {
-  // GoogleTest holds its lock while it reports a part: asked for the current test there, it waits
-  // for itself.
+  // GoogleTest holds its lock while it reports a part; asking it for the current test then would
+  // deadlock.
   void OnTestStart(const testing::TestInfo& info) override {
     name_ = std::string(info.test_suite_name()) + "." + info.name();
   }
@@ -37,7 +37,7 @@ class FailureSummary : public testing::EmptyTestEventListener {
 };
 }  // namespace
 
-// Parsed when a test first asks: a test that needs no device loads no driver.
+// Parsed when a test first needs it, so a test that needs no device loads no driver.
 volta::Device test_device() {
   static const volta::Device device = [] {
     try {
@@ -51,7 +51,7 @@ volta::Device test_device() {
 }
 
 int main(int argc, char** argv) {
-  // Tests count kernels: those that ask for it apart, none times schedules.
+  // Tests count kernels, so schedules are timed only in tests that request it.
   setenv("VOLTA_TUNE", "0", 0);
   testing::InitGoogleTest(&argc, argv);
   if (const char* name = std::getenv("VOLTA_TEST_DEVICE")) device_name = name;

@@ -1,5 +1,5 @@
-// Compiles CUDA C++ with NVRTC, opened at run time, for tests on machines with a toolkit and
-// perhaps no GPU.
+// Compiles CUDA C++ with NVRTC, opened at run time, for tests on machines with a toolkit but
+// possibly without a GPU.
 #pragma once
 
 #include <dlfcn.h>
@@ -32,15 +32,15 @@ class Nvrtc {
 
   bool present() const { return library_ != nullptr; }
 
-  // The cubin of `source` for an architecture such as "sm_90"; throws with the compiler's words.
+  // The cubin of `source` for an architecture such as "sm_90"; throws with the compiler's message.
   std::string compile(const std::string& source, const std::string& architecture) const {
     return translate(source, architecture, cubin_size_, cubin_).result;
   }
-  // What the assembler says of its registers and local memory.
+  // The assembler's report on registers and local memory.
   std::string resources(const std::string& source, const std::string& architecture) const {
     return translate(source, architecture, cubin_size_, cubin_).log;
   }
-  // Its PTX, for an architecture such as "compute_90".
+  // The PTX for an architecture such as "compute_90".
   std::string ptx(const std::string& source, const std::string& architecture) const {
     return translate(source, architecture, ptx_size_, ptx_).result;
   }
@@ -59,7 +59,7 @@ class Nvrtc {
     check(create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
           "nvrtcCreateProgram");
     const std::string target = "--gpu-architecture=" + architecture;
-    // What comes from its cache has no log.
+    // Results from the compiler's cache have no log.
     const char* options[] = {target.c_str(), "--ptxas-options=--verbose", "--no-cache"};
     const int status = compile_(program, 3, options);
     std::size_t size = 0;

@@ -1,5 +1,5 @@
-// Where the tests' data lie. Only paths.cpp is compiled with these paths, so that objects of the
-// other tests are the same for every clone.
+// The locations of the tests' data. Only paths.cpp is compiled with these paths, so that the
+// objects of the other tests are equal in every clone.
 #pragma once
 
 #include <string>

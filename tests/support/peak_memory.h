@@ -1,4 +1,4 @@
-// How much memory a call takes at most, for tests of what input of others may ask for.
+// The peak memory of a call, for tests of untrusted input.
 #pragma once
 
 #include <malloc.h>
@@ -23,9 +23,9 @@ inline std::uint64_t memory_status(const std::string& key) {
   return 0;
 }
 
-// By how much the resident memory grows during the call, at its highest. Memory that the process
-// had and freed before counts as new: it is given back first. Sanitizers put space around blocks
-// and keep what was freed: under them nothing is measured, and the result is 0.
+// The largest growth of resident memory during the call. Memory that the process had used and freed
+// before counts as new, because it is first returned to the system. Sanitizers pad blocks and keep
+// freed memory, so nothing is measured under them, and the result is 0.
 template <class F>
 std::uint64_t peak_bytes(F&& call) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -33,7 +33,7 @@ std::uint64_t peak_bytes(F&& call) {
   return 0;
 #else
   malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << '5';  // the highest value starts again
+  std::ofstream("/proc/self/clear_refs") << '5';  // resets the highest value
   const std::uint64_t before = memory_status("VmRSS");
   call();
   const std::uint64_t most = memory_status("VmHWM");

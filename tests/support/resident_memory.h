@@ -1,4 +1,4 @@
-// The memory of this process: what lies in RAM, and what the program holds of the heap.
+// The memory of this process: resident in RAM, and allocated from the heap.
 #pragma once
 
 #include <malloc.h>
@@ -14,8 +14,9 @@ inline std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Allocated and not freed, in all threads' arenas. Unlike resident memory it does not depend on the
-// holes that earlier tests left in the heap. The sanitizers' heaps say nothing here.
+// The bytes that are allocated and not freed, in the arenas of all threads. Unlike resident memory
+// they do not depend on holes that earlier tests left in the heap. They are not available for the
+// sanitizers' heaps.
 inline std::uint64_t heap_bytes_in_use() {
   const struct mallinfo2 heap = mallinfo2();
   return heap.uordblks + heap.hblkhd;

@@ -19,7 +19,7 @@ struct CsvOptions {
   char delimiter = ',';
   // Columns by name, or by number ("0") without a header. If empty, all columns except the labels.
   std::vector<std::string> features = {};
-  // With one label y is a number per row, with several a row of numbers.
+  // If there is one label, y has a number per row; if there are several, y has a row of numbers.
   std::vector<std::string> labels = {};
   DType label_dtype = DType::f32;  // f32, or i64 for classes
   // The single label is text. Its distinct values, sorted, are the classes, and y is the class

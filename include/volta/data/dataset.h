@@ -50,7 +50,7 @@ class VOLTA_API Dataset {
   // Returns the example at 0 <= index < size() as CPU tensors. The default calls gather().
   virtual Example get(std::int64_t index) const;
 
-  // By default nothing: the dataset has only get().
+  // Returns the layout for gather(), or nothing (the default) if the dataset has only get().
   virtual std::optional<ExampleLayout> layout() const;
   // Writes the examples one after the other; y is null if the layout has no y. Every index is below
   // size().

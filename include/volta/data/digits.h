@@ -10,7 +10,7 @@
 namespace volta::data {
 
 struct DigitsOptions {
-  // By default 60,000 for training and 10,000 for testing.
+  // The number of digits; the default is 60,000 for training and 10,000 for testing.
   std::optional<std::int64_t> count = std::nullopt;
   std::uint64_t seed = 0;
 };

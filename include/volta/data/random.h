@@ -1,4 +1,4 @@
-// Random: the small generator for shuffling, augmentation and drawing of data. It uses integer
+// Random: a small generator for shuffling, augmentation and drawing of data. It uses integer
 // arithmetic only, so its numbers are the same on every machine.
 #pragma once
 

@@ -7,8 +7,8 @@
 
 namespace volta::detail {
 
-// Where the set that begins with the [ at `at` has its ]; nothing where it is not closed: then [
-// stands for itself. A ] at the beginning of a set is one of its characters.
+// Returns the position of the ] that closes the set beginning at `at`, or nothing if the set is not
+// closed; then [ stands for itself. A ] at the beginning of a set is one of its characters.
 constexpr std::optional<std::size_t> end_of_glob_set(std::string_view pattern, std::size_t at) {
   std::size_t first = at + 1;
   if (first < pattern.size() && (pattern[first] == '!' || pattern[first] == '^')) ++first;

@@ -1,5 +1,5 @@
-// CPU tensors to be filled in: memory first, then a tensor on it without a copy. For readers of
-// data; not part of the API.
+// CPU tensors whose memory is filled in before use, without a copy. For readers of data; not part
+// of the API.
 #pragma once
 
 #include <cstddef>

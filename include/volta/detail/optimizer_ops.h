@@ -1,7 +1,8 @@
-// The fused optimizer updates: one recorded operation for all parameters, in place, on their
-// device. Parameters without a gradient are left alone. Each submits the step as one plan, unless
-// told that more of it follows, and returns at once. Numbers are arguments of the plan: new ones
-// replay it. Programs use the classes of volta/optim.h; this header is not part of the API.
+// The fused optimizer updates: one recorded operation updates all parameters in place on their
+// device. Parameters without a gradient are left unchanged. Each function submits the step as one
+// plan, unless `submits` is false because more of the step follows, and returns at once. Numbers
+// such as the learning rate are arguments of the plan, so new ones replay it. Programs use the
+// classes of volta/optim.h; this header is not part of the API.
 #pragma once
 
 #include <array>
@@ -92,15 +93,19 @@ VOLTA_BACKEND_API void muon_step(std::span<const Tensor> parameters, std::span<T
                                  const MuonUpdate& options,
                                  SourceLocation place = SourceLocation::here());
 
-// Equal for handles of one variable, which an update would change twice.
+// Returns the same pointer for all handles of one variable, which an update would otherwise change
+// twice.
 VOLTA_BACKEND_API const void* variable_of(const Tensor& tensor);
 
-// One number over all elements of all tensors, floats on one device: a pending scalar, without
-// history, in few kernels however many tensors there are.
-// 1 if some element is infinite or NaN, else 0; f32.
+// The functions below reduce all elements of all tensors to one number. The tensors are floats on
+// one device. The result is a pending scalar without history, computed by few kernels for any
+// number of tensors.
+//
+// any_nonfinite is 1 if any element is infinite or NaN, otherwise 0, as f32.
 VOLTA_BACKEND_API Tensor any_nonfinite(std::span<const Tensor> tensors,
                                        SourceLocation place = SourceLocation::here());
-// (sum |x|^p)^(1/p), or the largest |x| for an infinite p; f64 if one of the tensors is, else f32.
+// total_norm is (sum |x|^p)^(1/p), or the largest |x| for an infinite p, as f64 if one of the
+// tensors is f64, otherwise f32.
 VOLTA_BACKEND_API Tensor total_norm(std::span<const Tensor> tensors, double p = 2,
                                     SourceLocation place = SourceLocation::here());
 

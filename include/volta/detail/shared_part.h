@@ -1,4 +1,4 @@
-// What modules share among their copies, and how clone() copies it. Not part of the API.
+// The parts that copies of a module share, and how clone() copies them. Not part of the API.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace volta::nn::detail {
 
-// While it lives, copies of Shared pointers on its thread copy the parts in depth. A part with
-// several owners is copied once, and the copies share it.
+// While it lives, copying a Shared pointer on its thread copies the part itself. A part with
+// several owners is copied once, and the copies share that copy.
 class VOLTA_API Cloning {
  public:
   Cloning();

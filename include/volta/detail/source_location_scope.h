@@ -1,4 +1,4 @@
-// Whose line is told of what layers record. Not part of the API.
+// The source location that is reported for operations recorded inside layers. Not part of the API.
 #pragma once
 
 #include "volta/export.h"

@@ -8,7 +8,7 @@
 
 namespace volta::detail {
 
-// A character; 0 bytes where the text does not begin with one.
+// A decoded character; `bytes` is 0 if the text does not begin with a valid one.
 struct Utf8Character {
   std::size_t bytes = 0;
   char32_t code = 0;
@@ -26,7 +26,7 @@ constexpr Utf8Character first_character(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3fU);
   }
-  // Codes below the least have a shorter form; surrogates are halves of a pair of UTF-16.
+  // Codes below the least one have a shorter encoding; surrogates are halves of UTF-16 pairs.
   constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   if (code < kLeast[bytes] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
   return {bytes, code};
@@ -52,7 +52,7 @@ inline void append_character(std::string& text, char32_t code) {
   put(0x80 | (code & 0x3f));
 }
 
-// The text with U+FFFD, the replacement character, in place of each byte that is not UTF-8.
+// Returns the text with every byte that is not valid UTF-8 replaced by U+FFFD.
 inline std::string valid_utf8(std::string_view text) {
   std::string valid;
   while (!text.empty()) {

@@ -70,8 +70,8 @@ struct TransformerBlockOptions {
   std::optional<Device> device = std::nullopt;  // default: where new tensors are created
 };
 
-// For x [batch, length, dim]. It is a TransformerEncoderLayer with other defaults, with the same
-// parameter names and no members of its own, so a copy as TransformerEncoderLayer loses nothing.
+// A TransformerEncoderLayer for x [batch, length, dim] with other defaults. It has the same
+// parameter names and no additional members, so a copy as TransformerEncoderLayer loses nothing.
 class VOLTA_API TransformerBlock : public TransformerEncoderLayer {
  public:
   TransformerBlock(std::int64_t dim, std::int64_t heads, TransformerBlockOptions options = {});

@@ -26,8 +26,8 @@ class PerGroup {
   std::vector<double> values_;
 };
 
-// The optimizer must outlive its schedulers. They start from the groups' initial_lr, the learning
-// rate when the first scheduler was made.
+// Base class of all schedulers. The optimizer must outlive its schedulers. They start from the
+// groups' initial_lr, the learning rate when the first scheduler was made.
 class VOLTA_API LRScheduler {
  public:
   LRScheduler(const LRScheduler&) = delete;
@@ -43,7 +43,7 @@ class VOLTA_API LRScheduler {
   void load_state_dict(const StateDict& state);
 
  protected:
-  // A further number in the state dict.
+  // An additional number in the state dict.
   struct Number {
     const char* name;
     double value;

@@ -35,7 +35,7 @@ class VOLTA_API ParamGroup {
 
   double lr() const { return numbers_[0]; }
   void set_lr(double lr) { set("lr", lr); }
-  // The start of schedulers: the learning rate when the first one was made.
+  // The rate that schedulers start from: the learning rate when the first scheduler was made.
   std::optional<double> initial_lr() const { return initial_lr_; }
   void set_initial_lr(double lr);
 

@@ -17,8 +17,9 @@ namespace volta {
 // A generated token.
 struct GeneratedToken {
   std::int64_t id = 0;
-  // For generate() with text: the bytes that this token completes, always whole characters. The
-  // start of a character is delivered with a later token; at the end it appears only in the result.
+  // The bytes that this token completes, always whole characters, if generate() was called with
+  // text. The start of a character is delivered with a later token; at the end it appears only in
+  // the result.
   std::string_view text = {};
 };
 

@@ -36,8 +36,8 @@ class ProgramTable {
     return program;
   }
 
-  // The same for a program object that was noted before. Plans for several sizes share their
-  // program objects, and writing a program as text takes much longer than looking it up.
+  // Finds a program by its object. Plans for several sizes share their program objects, and writing
+  // a program as text takes much longer than looking up the object.
   std::shared_ptr<T> find(const std::shared_ptr<const kernel::Program>& program) {
     const auto found = by_object_.find(program.get());
     // Another object may have had the same address.
@@ -53,7 +53,7 @@ class ProgramTable {
     by_object_[program.get()] = {program, compiled};
   }
 
-  // If the table already has the program, returns that one. `bytes` is what the program takes.
+  // If the table already has the program, returns that one. `bytes` is the size of the program.
   std::shared_ptr<T> insert(const std::string& text, std::shared_ptr<T> program,
                             std::uint64_t bytes = 0) {
     if (std::shared_ptr<T> known = find(text)) return known;
@@ -65,7 +65,7 @@ class ProgramTable {
     return program;
   }
 
-  // Forgets the programs that no plan uses.
+  // Drops the programs that no plan uses.
   void drop_unused() {
     for (const auto& [program, entry] : recent_) entry->is_recent = false;
     recent_.clear();

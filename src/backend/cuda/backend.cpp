@@ -223,7 +223,7 @@ class CudaBackend final : public Backend {
     const ContextScope scope(opened->context());
     opened->timeline().flush();
   }
-  // NVIDIA's tools set this variable to inject themselves into NVTX.
+  // NVIDIA's tools set this variable to load themselves into NVTX.
   bool shows_ranges() const override {
     static const bool watched = platform::environment("NVTX_INJECTION64_PATH").has_value();
     return watched;

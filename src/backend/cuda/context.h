@@ -31,7 +31,7 @@ class Context {
   int compute_capability() const { return compute_capability_; }  // 90 for 9.0
 
   // Throws BackendError that names the failed action if the status is not success. A fault of the
-  // device events it as lost.
+  // device marks it as lost.
   void check(CUresult status, const char* doing) const {
     if (status != CUDA_SUCCESS) [[unlikely]]
       fail(status, doing);

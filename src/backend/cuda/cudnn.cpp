@@ -36,7 +36,7 @@ using plan::ConvStep;
 class CudnnCall {
  public:
   fe::graph::Graph graph;
-  std::optional<std::int64_t> plan;  // of the graph; nothing: the one that was built
+  std::optional<std::int64_t> plan;  // plan of the graph; empty for the one that was built
   std::uint64_t workspace = 0;
 };
 
@@ -236,8 +236,8 @@ std::string text_of(const ConvStep& s) {
       s.out, s.kernel, s.stride, s.padding, s.dilation, s.has_bias, static_cast<int>(s.activation));
 }
 
-// A graph for the step; null where the library does not take it, `short_of_memory` where it might
-// another time.
+// Builds a graph for the step. Returns null if the library does not support it; `short_of_memory`
+// is set if it might succeed when more memory is free.
 std::shared_ptr<const CudnnCall> make_call(const Context& context, cudnnHandle_t handle,
                                            const ConvStep& step, bool& short_of_memory) {
   const auto convolution = std::make_shared<CudnnCall>();
@@ -278,7 +278,7 @@ std::shared_ptr<const CudnnCall> make_call(const Context& context, cudnnHandle_t
     chosen = fastest_candidate(names.size(), seconds, kBudget);
     short_of_memory = trial.was_short();
     if (chosen && !short_of_memory) remember_candidate(choice_key, names[*chosen]);
-    // Without memory for timing, takes the first candidate with a small workspace.
+    // Without memory for timing, the first candidate with a small workspace is used.
     for (std::size_t candidate = 0; !chosen && short_of_memory && candidate < names.size();
          ++candidate) {
       std::int64_t bytes = 0;
@@ -414,7 +414,7 @@ bool CudnnLibrary::start() {
   }
   if (fe::detail::create_handle(&handle_) != CUDNN_STATUS_SUCCESS) {
     handle_ = nullptr;
-    missing_ = false;  // for want of memory, say: tried again
+    missing_ = false;  // the failure may be temporary, such as a lack of memory
     log_once("cuda.no_cudnn", LogLevel::warning,
              "cuDNN does not start; convolutions on CUDA run as generated kernels and products");
     return false;
@@ -470,7 +470,7 @@ std::shared_ptr<const CudnnCall> CudnnLibrary::checked_call(const plan::Step& st
 std::uint64_t CudnnLibrary::workspace_bytes(const CudnnCall& call) { return call.workspace; }
 
 std::uint64_t CudnnLibrary::bytes() {
-  // The graph of a call, its execution plans and their descriptors.
+  // An estimate for the graph of a call, its execution plans and their descriptors.
   constexpr std::uint64_t kCallBytes = std::uint64_t{128} << 10;
   const std::lock_guard lock(mutex_);
   return calls_.size() * kCallBytes;
@@ -505,7 +505,7 @@ void CudnnLibrary::run(const CudnnCall& call, const plan::Step& step, const Boun
 
 void CudnnLibrary::check_run(bool good, const std::string& message, const std::string& what) const {
   if (good) return;
-  // A fault of the device may be what the library stumbled over.
+  // The library may have failed because of a fault of the device, which is reported first.
   if (const CUresult state = context_.driver().cuStreamQuery(context_.stream());
       state != CUDA_ERROR_NOT_READY) {
     context_.check(state, "running cuDNN");

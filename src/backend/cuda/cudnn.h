@@ -1,6 +1,6 @@
 // Convolutions and attention through cuDNN graphs; execution plans are chosen once per shape and
-// kept. cuDNN is opened when the first of them is planned; without it, plans lower them to
-// products.
+// kept. cuDNN is opened when the first of these steps is planned. Without cuDNN, plans lower them
+// to kernels and products.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 #include "core/recent.h"
 #include "volta/system_info.h"
 
-struct cudnnContext;  // cuDNN's handle type
+struct cudnnContext;  // handle type of cuDNN
 
 namespace volta::cuda {
 
-// How a step is run.
+// The graph of a step, ready to run.
 class CudnnCall;
 
 // Opens cuDNN to report its version, or why it is not used.
@@ -32,17 +32,17 @@ class CudnnLibrary {
   CudnnLibrary(const CudnnLibrary&) = delete;
   CudnnLibrary& operator=(const CudnnLibrary&) = delete;
 
-  // How to run the step: a convolution, its weights with their channels last, or attention, its
-  // operands contiguous if it does not name them. Null where the library does not take the step or
-  // there is none (said once, as a warning). The context is current.
+  // Returns the call for a step: a convolution with channels-last weights, or attention, whose
+  // operands are contiguous if it does not name them. Null if the library is missing
+  // (which is logged once) or does not support the step. The context must be current.
   std::shared_ptr<const CudnnCall> call(const plan::Step& step);
-  // The same for a step of a plan, which the library took when the plan was made: throws
-  // BackendError where it does not, or wants more memory than the step has.
+  // Returns the call for a step of a plan, which the library supported when the plan was made.
+  // Throws BackendError if it no longer does, or needs more memory than the step has.
   std::shared_ptr<const CudnnCall> checked_call(const plan::Step& step);
   static std::uint64_t workspace_bytes(const CudnnCall& call);
   // An estimate of the host memory of the planned calls.
   std::uint64_t bytes();
-  // Forgets the planned calls; plans keep those that they use.
+  // Drops the planned calls; plans keep those that they use.
   void drop_unused();
   // Enqueues the step.
   void run(const CudnnCall& call, const plan::Step& step, const Bound& bound, CUstream stream);

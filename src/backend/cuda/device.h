@@ -1,5 +1,5 @@
-// Everything that belongs to one CUDA device: context, streams, staging, kernels, products, and
-// recently written scalars. Made on first use.
+// The state of one CUDA device: context, streams, staging, kernels, products, and recently written
+// scalars. It is made on first use.
 #pragma once
 
 #include <array>

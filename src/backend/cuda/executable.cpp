@@ -76,7 +76,7 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
 }
 
 void CudaExecutable::measure() {
-  // What the driver keeps for a node of a graph that can be launched, on the host and on the
+  // The bytes that the driver allocates per node of an instantiated graph, on the host and on the
   // device.
   constexpr std::uint64_t kHostNode = 4096, kDeviceNode = 1024;
   constexpr std::uint64_t kPage = 4096;  // pinned memory is given in pages

@@ -34,8 +34,8 @@ class CudaExecutable final : public Executable {
   void tell_replays();
 
  private:
-  // The same graph with a timing event before, between and after its steps. Each event takes the
-  // device two to three microseconds, so only some replays use this graph.
+  // A copy of the graph with a timing event before, between and after its steps. Each event takes
+  // the device two to three microseconds, so only some replays use this graph.
   struct TimedGraph {
     Graph graph;
     std::vector<TimelineEvent> events;

@@ -51,7 +51,7 @@ class MatmulLibrary {
   void open_stream(std::size_t stream_number, bool low_memory);
   // An estimate of the host memory of the planned products.
   std::uint64_t bytes();
-  // Forgets the planned products; plans keep those that they use.
+  // Drops the planned products; plans keep those that they use.
   void drop_unused();
   // Enqueues the product in a compute stream. Not thread-safe.
   void run(const Product& product, const ProductAddresses& at, CUstream stream,

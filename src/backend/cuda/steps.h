@@ -21,7 +21,7 @@
 
 namespace volta::cuda {
 
-// Where kernels find what is not a buffer of the plan.
+// Addresses of the memory that kernels use besides the plan's buffers.
 struct LaunchPlace {
   CUdeviceptr tables = 0, args = 0, error = 0;
   CUstream stream = nullptr;

@@ -23,7 +23,7 @@ class TimelineEvent {
   TimelineEvent& operator=(TimelineEvent&& other) noexcept;
 
   void record(CUstream stream) const;
-  // For captures: every replay records the time again.
+  // Records the event in a captured graph: every replay records the time again.
   void record_in_replays(CUstream stream) const;
   bool has_passed() const;
   void wait() const;

@@ -171,7 +171,7 @@ class OpenClBackend final : public Backend {
       throw BackendError("opencl:" + std::to_string(device) + ": " + error.what());
     }
   }
-  // Tells the profiler the kind and size of the next command.
+  // Sets the kind and size of the next command for the profiler.
   static void set_span(DeviceContext& device, profiling::Span::Kind kind, std::size_t bytes) {
     device.follow_profiler();
     device.timeline().set_span({.kind = kind, .bytes = bytes});

@@ -99,7 +99,7 @@ bool read_pixels(Decoder& decoder, std::uint8_t* pixels, std::uint8_t* inks) {
   return true;
 }
 
-// Warns once per file, because a file is read again in every epoch.
+// Warns once per file, because every epoch reads the file again.
 void tell_damage(const std::string& name, const char* message) {
   static std::mutex lock;
   static std::set<std::string> told;

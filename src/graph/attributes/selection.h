@@ -95,7 +95,7 @@ struct PendingRead {
   Held node;
   TapeRef tape;
   bool history = false;        // history was being recorded
-  bool requires_grad = false;  // the source was a leaf that wants a gradient
+  bool requires_grad = false;  // the source was a leaf that requires a gradient
   TapeCollector* collector = nullptr;
   std::uint32_t epoch = 0;
 };

@@ -132,7 +132,7 @@ class BackwardPass {
     }
     if (collected_) find_leading();
     // Rules compute in the precision of the forward pass, whatever Autocast scopes are open now,
-    // and record history only if that is wanted.
+    // and record history only if create_graph is set.
     const Autocast as_recorded(DType::f32);
     const Restore restore{std::exchange(grad_mode(), history_),
                           std::exchange(recording_state.observer, nullptr)};

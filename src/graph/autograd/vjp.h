@@ -20,8 +20,8 @@ class Vjp {
  public:
   struct Options {
     bool consumes;           // the record is used once, so its saved values are moved out
-    bool history;            // gradients of gradients are wanted
-    const WantsEdge* wants;  // whether an edge's gradient is wanted; null: all are
+    bool history;            // gradients of gradients are required
+    const WantsEdge* wants;  // whether an edge's gradient is required; null: all are
   };
   Vjp(Tape& tape, Tensor gradient, PassRecords& records, Options options)
       : tape_(tape), gradient_(std::move(gradient)), records_(records), options_(options) {
@@ -38,8 +38,8 @@ class Vjp {
   OpId op() const { return tape_.op; }
   const Tensor& gradient() const { return gradient_; }
   int inputs() const { return static_cast<int>(tape_.edges.size()); }
-  // Saved values, as the operation's row lists them for the gradients that are wanted (needs). If
-  // gradients of gradients are wanted, inputs and the output have their history.
+  // Saved values, which the operation's row lists for the required gradients (needs). If gradients
+  // of gradients are required, inputs and the output have their history.
   const Tensor& input(int i) {
     return handle(tape_.saved[static_cast<std::size_t>(i)],
                   &tape_.edges[static_cast<std::size_t>(i)]);

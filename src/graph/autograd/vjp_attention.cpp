@@ -1,5 +1,5 @@
 // The gradient of attention: one node that uses the saved values, or, if gradients of gradients are
-// wanted, tensor operations on the whole matrix of scores.
+// required, tensor operations on the whole matrix of scores.
 #include <limits>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // The gradient of batch norm: one node that uses the saved values, or, if gradients of gradients
-// are wanted, tensor operations.
+// are required, tensor operations.
 #include <vector>
 
 #include "graph/autograd/vjp.h"

@@ -83,7 +83,7 @@ bool is_own(SourceLocation place) {
 }
 
 namespace {
-// What the first record of an operation needs that is recorded again.
+// The values that the first record of an operation saves if the operation is recorded again.
 std::uint32_t saves_of_first(const Op& op, const TapeCollector& collector) {
   const std::size_t number = collector.tapes.size();
   if (number >= collector.first.size() || collector.first[number] == nullptr) return kSavesNothing;

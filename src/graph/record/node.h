@@ -74,7 +74,7 @@ struct ValueErrors {
 struct Node {
   // Two counts in one word, so that one instruction changes both. The low half counts references,
   // which keep the node alive: those of holders, recorders and pending leaves. The high half counts
-  // holders, which want the value: handles and tape records. Each holder is also a reference.
+  // holders, which require the value: handles and tape records. Each holder is also a reference.
   std::atomic<std::uint64_t> counts{0};
   std::atomic<NodeState> state{NodeState::Pending};
   OpId op = OpId::constant;
@@ -143,8 +143,8 @@ inline void release(Node* node) noexcept {
     destroy(node);
   }
 }
-// Holders are references that also want the value. The value of a pending node without holders is
-// not stored.
+// Holders are references that also require the value. The value of a pending node without holders
+// is not stored.
 void became_wanted(Node* node);
 void drop_last_holder(Node* node) noexcept;
 inline void hold(Node* node) {
@@ -247,7 +247,7 @@ struct VariableExtras {
 // The state that all handles of a tensor share.
 struct Variable {
   std::atomic<std::uint32_t> refs{1};
-  bool requires_grad = false;          // a leaf that wants a gradient
+  bool requires_grad = false;          // a leaf that requires a gradient
   std::atomic<bool> grad_busy{false};  // a thread is adding to `grad`
   std::atomic<bool> unread{false};     // a selection that was not read yet
   std::uint32_t grad_pass = 0;         // number of the backward pass that created `grad`
@@ -280,7 +280,7 @@ inline void release(Variable* variable) noexcept {
 // The destination of the gradient of a tape record's input.
 struct Edge {
   TapeRef tape;  // the record that computed the input
-  Tensor leaf;   // or the leaf variable; if both are empty, no gradient is wanted
+  Tensor leaf;   // or the leaf variable; if both are empty, no gradient is required
   Shape shape;
   DType dtype;
   Device device;

@@ -193,9 +193,9 @@ enum Saves : std::uint32_t {
   kSavesAuxiliary = 1u << 31,
 };
 
-// What the gradients of an operation's inputs are computed from, by input; those after the last
-// entry are as the last one. A tape record keeps what the gradients that are wanted need: of a
-// product with a frozen factor, only that factor.
+// For each input of an operation, the values that its gradient is computed from. Inputs after the
+// last entry use the last entry. A tape record saves only the values that the required gradients
+// need, for instance only the frozen factor of a product.
 struct SavesByInput {
   std::array<std::uint32_t, 4> by_input{};
 

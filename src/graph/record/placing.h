@@ -30,8 +30,8 @@ inline bool is_placing() {
   return placing == Placing::yes ||
          (placing == Placing::by_default && default_placement != Placement::as_written);
 }
-// Whether the CPU may compute operations of this thread that the device has too little memory for.
-// That is so if the library, not the user, chose the device.
+// Whether the CPU may compute operations of this thread for which the device has too little memory.
+// It may if the library, not the user, chose the device.
 inline bool falls_back() {
   const Placing falls_back = recording_state.falls_back;
   return falls_back == Placing::yes ||

@@ -226,7 +226,7 @@ void submit(DeviceEntry& entry);
 // first error is thrown after the last submit.
 void submit_all(DeviceEntry& entry);
 // Submits this thread's pending work in a stream, on all devices, so that other threads can use it.
-// Errors are reported to whoever reads the values.
+// Errors are thrown to the threads that read the values.
 void hand_over(int stream) noexcept;
 
 }  // namespace volta::graph

@@ -1,5 +1,5 @@
 // Models in several safetensors files, in Hugging Face's layout: an index
-// "model.safetensors.index.json" tells which file has which tensor.
+// "model.safetensors.index.json" says which file has which tensor.
 #pragma once
 
 #include <cstdint>

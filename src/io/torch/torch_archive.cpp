@@ -123,7 +123,7 @@ void TorchArchive::read_pickle(std::span<const std::byte> bytes, bool alone) {
   pickle_.emplace(bytes, path_, check_global_, PickleOptions{.max_memory = most, .alone = alone});
 }
 
-// PyTorch writes zeros if it was told to leave out CRCs (set_crc32_options).
+// PyTorch writes zeros if an option leaves out the CRCs (set_crc32_options).
 void TorchArchive::check_stored_crc(const ZipEntry& entry, std::span<const std::byte> bytes) const {
   if (entry.crc != 0) check_crc(entry, bytes, path_);
 }

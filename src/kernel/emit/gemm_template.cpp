@@ -1,7 +1,7 @@
 // Source of the product kernels. A block stages tiles of A and B in local memory, step by step
 // along k; the next tiles are loaded while it multiplies the current ones. Edges are masked when
 // elements are fetched and stored; between these, all tiles are whole. Only fetch_a and fetch_b
-// know the layout of the operands in memory, and only the last loop knows what happens to results.
+// depend on the layout of the operands in memory, and only the last loop on the use of the results.
 #include "kernel/emit/gemm_template.h"
 
 #include <fmt/format.h>

@@ -50,7 +50,7 @@ struct CallDraft {
   std::vector<Extent> sizes = {};
 };
 
-// What a call reads or writes.
+// A buffer that a call reads or writes.
 struct CallBuffer {
   DType dtype;
   std::int64_t elements;

@@ -212,7 +212,7 @@ const Call& convolution_call() {
 Expr convolution(Lowering& lowering, ConvStep step, ConvSizes sizes, Expr a, Expr b) {
   const DeviceEntry& device = lowering.device();
   if (lowering.massively_parallel()) {
-    // Which steps the library of a GPU supports, and with how much scratch memory, depends on all
+    // Which workspace a GPU's library needs, and whether it supports the step, depends on all
     // sizes.
     sizes.images = sizes.images.fixed();
     for (auto* pair : {&sizes.in, &sizes.out}) *pair = {(*pair)[0].fixed(), (*pair)[1].fixed()};

@@ -18,8 +18,8 @@ struct ConvSizes {
 };
 
 // Lowers the step, whose `n`, `in` and `out` are `sizes`, to a call of the device's library;
-// returns an empty Expr if the library does not support it. Operands are as ConvStep says, with
-// weights in channels-second layout.
+// returns an empty Expr if the library does not support it. ConvStep describes the
+// operands; weights have the channels-second layout.
 Expr convolution(Lowering& lowering, ConvStep step, ConvSizes sizes, Expr a, Expr b);
 
 }  // namespace volta::plan

@@ -1,4 +1,4 @@
-// Values that a kernel computes where they are used.
+// Emits values that a kernel computes at the points where they are used.
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -131,7 +131,7 @@ int Emitter::emit_cast(const Value& v, const IndexMap& index, const Mask& mask) 
 int Emitter::emit_bounded(const Value& v, const IndexMap& index, const Mask& mask) {
   InstrDraft draft{.instr = {.kind = InstrKind::Bounded}};
   draft.instr.a = emit(v.in[0], index, mask);
-  // In a padding there is no index to be out of range; what is loaded there is 0 already.
+  // Indices in the padding cannot be out of range, and masked loads give 0 there already.
   if (!mask.empty() && instr(draft.instr.a).kind != InstrKind::Load) {
     const int zero = constant(0, v.dtype), inside = emit_inside(mask);
     draft.instr.a = scalar(ScalarOp::where, v.dtype, inside, draft.instr.a, zero);
@@ -182,7 +182,7 @@ int Emitter::emit_search(const Value& v, const IndexMap& index, const Mask& mask
 
 int Emitter::emit_view(const Value& v, const IndexMap& index, const Mask& mask) {
   const ValueId operand = v.in[0];
-  // A reshape of memory needs no following: the element number is the same.
+  // A reshape of a value in memory does not change the element number.
   if (v.kind == ValueKind::Reshape) {
     const ValueId base = reshape_base(values_, operand);
     const Linear address = flatten(index, v.shape, axes());
@@ -205,7 +205,7 @@ int Emitter::emit_view(const Value& v, const IndexMap& index, const Mask& mask) 
   if (mask.empty() && grouping_.in_memory(values_, operand) && !is_own(operand)) {
     return emit_load(operand, *inner, inside, v.constant);
   }
-  // Computed values: evaluate with masked loads, then choose.
+  // Computed values are evaluated with masked loads, then selected.
   const int value = emit(operand, *inner, inside);
   const int condition = emit_inside(bounds);
   const DType dtype = v.dtype == DType::f16 || v.dtype == DType::bf16 ? DType::f32 : v.dtype;
@@ -214,7 +214,7 @@ int Emitter::emit_view(const Value& v, const IndexMap& index, const Mask& mask) 
                    v.dtype);
 }
 
-// Whether the point lies within all bounds.
+// Emits whether the point lies within all bounds.
 int Emitter::emit_inside(const Mask& bounds) {
   const Key key = memo_key(ValueId::none, {}, bounds);
   if (const auto found = memo_.find(key); found != memo_.end()) return found->second;

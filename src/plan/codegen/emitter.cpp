@@ -30,7 +30,7 @@ ProgramDraft Emitter::run() {
     try {
       for (const ValueId root : group_.roots) emit_root(root);
       for (const ValueId root : group_.once) emit_once(root);
-      // Stores come last: what is updated in place has been read by then.
+      // Stores come last, so that everything they overwrite in place has been read.
       for (InstrDraft& store : stores_) draft_.instrs.push_back(std::move(store));
       return std::move(draft_);
     } catch (const AxisSplit& split) {
@@ -39,7 +39,7 @@ ProgramDraft Emitter::run() {
   }
 }
 
-// Axes: pieces of the kept dims, then pieces of the reduced ones.
+// The axes are pieces of the kept dimensions, then pieces of the reduced ones.
 void Emitter::start() {
   draft_ = ProgramDraft{.unit = unit_};
   first_axis_.assign(group_.space.dims.size(), 0);
@@ -72,7 +72,7 @@ void Emitter::split_axis(const AxisSplit& split) {
   }
 }
 
-// The index of a group's dim: its pieces as digits.
+// The index of a dimension of the group, composed from its pieces.
 Linear Emitter::dim_index(std::size_t dim) const {
   Linear index(axes());
   Extent stride = 1;
@@ -83,7 +83,7 @@ Linear Emitter::dim_index(std::size_t dim) const {
   return index;
 }
 
-// An index over the group's dims, over the kernel's axes.
+// Rewrites an index over the group's dimensions to one over the kernel's axes.
 IndexMap Emitter::over_axes(const IndexMap& over_dims) const {
   IndexMap index;
   for (const Linear& e : over_dims) {
@@ -96,13 +96,13 @@ IndexMap Emitter::over_axes(const IndexMap& over_dims) const {
   return index;
 }
 
-// Where the group computes a root of its own.
+// The index at which the group computes one of its roots.
 IndexMap Emitter::own_index(ValueId root) const {
   return over_axes(root_index(values_, root, group_.space).value());
 }
 
 int Emitter::append(InstrDraft draft) {
-  draft.index.coefficient.resize(axes());  // those without an index, too
+  draft.index.coefficient.resize(axes());  // axes without an index have the coefficient 0
   draft_.instrs.push_back(std::move(draft));
   return static_cast<int>(draft_.instrs.size()) - 1;
 }
@@ -171,7 +171,7 @@ int Emitter::emit_scan(ValueId root) {
   return memo_[key] = append(std::move(scan));
 }
 
-// A value that each row has one of.
+// Emits a value that has one element per row.
 int Emitter::emit_kept(ValueId id) {
   return emit(id, over_axes(place_kept(at(id).shape, group_.space).value()), {});
 }
@@ -192,7 +192,7 @@ Emitter::Key Emitter::memo_key(ValueId id, const IndexMap& index, const Mask& ma
   return key;
 }
 
-// The value at an index: loaded if it lies in memory, else computed here.
+// Emits the value at an index: a load if the value is in memory, otherwise its computation.
 int Emitter::emit(ValueId id, const IndexMap& index, const Mask& mask) {
   const bool again = std::find(group_.again.begin(), group_.again.end(), id) != group_.again.end();
   if (!again && grouping_.in_memory(values_, id)) {

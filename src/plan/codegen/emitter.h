@@ -19,7 +19,7 @@ class Emitter {
 
  private:
   using Mask = std::vector<LinearBound>;
-  // What is computed, and at which index: numbers, and the names of their expressions.
+  // Identifies a computation: a value and its index, as numbers and names of expressions.
   using Key = std::vector<std::int64_t>;
   static void put(Key& key, Extent number);
 
@@ -30,7 +30,7 @@ class Emitter {
   IndexMap over_axes(const IndexMap& over_dims) const;
   IndexMap own_index(ValueId root) const;
 
-  // Roots and memory (emitter.cpp). Everything emitted is named by the number of its instruction.
+  // Roots and memory (emitter.cpp). Functions return the numbers of the emitted instructions.
   void emit_root(ValueId root);
   void emit_once(ValueId root);
   int emit_reduce(ValueId root);
@@ -66,8 +66,8 @@ class Emitter {
   const kernel::Instr& instr(int number) const {
     return draft_.instrs[static_cast<std::size_t>(number)].instr;
   }
-  // What has no elements is not read: where its index is the same at every point, a kernel would
-  // read it before any loop.
+  // Values without elements are not loaded: if their index is the same at every point, the kernel
+  // would load them before any loop.
   bool is_empty(ValueId id) const { return at(id).shape.numel() == 0; }
   // Whether the group computes the value as a root.
   bool is_own(ValueId id) const { return grouping_.group_of[id.index()] == number_; }
@@ -77,8 +77,8 @@ class Emitter {
   int number_;
   const Group& group_;
   bool unit_ = false;                        // see ProgramDraft
-  std::vector<std::vector<Extent>> pieces_;  // per dim of the group: its axes' extents
-  std::vector<std::size_t> first_axis_;      // per dim
+  std::vector<std::vector<Extent>> pieces_;  // the axes' extents for each dimension of the group
+  std::vector<std::size_t> first_axis_;      // for each dimension
   ProgramDraft draft_;
   std::vector<InstrDraft> stores_;
   std::map<Key, int> memo_;

@@ -1,5 +1,5 @@
-// From the instructions of a group to its kernel program: axes are merged, every size, stride and
-// offset other than 0 and 1 becomes a parameter, and a schedule is chosen.
+// Turns the instructions of a group into its kernel program: merges axes, makes every size, stride
+// and offset other than 0 and 1 a parameter, and chooses a schedule.
 #include "plan/codegen/kernel_builder.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using kernel::Role;
 
 namespace {
 
-// Adjacent axes of one role that every index walks as one become one.
+// Merges adjacent axes of one role if every index walks them as one.
 void merge_axes(ProgramDraft& draft) {
   std::vector<Extent>& extents = draft.extents;
   std::vector<Role>& roles = draft.roles;
@@ -53,7 +53,7 @@ void merge_axes(ProgramDraft& draft) {
   }
 }
 
-// The program of a draft, and the numbers that it is bound to.
+// The program of a draft, and the numbers that its parameters are bound to.
 class Binder {
  public:
   explicit Binder(KernelDraft& result) : result_(result) {}
@@ -76,7 +76,7 @@ class Binder {
   Instr bound(const InstrDraft& draft) {
     Instr instr = draft.instr;
     instr.index = affine(draft.index);
-    // Sizes are parameters whatever their value: one kernel for every size.
+    // Sizes are parameters even if they are 0 or 1, so that one kernel serves every size.
     if (draft.is_size) instr.index.offset = parameter(draft.index.offset);
     for (const LinearBound& b : draft.mask)
       instr.mask.push_back({affine(b.expression), parameter(b.high)});
@@ -114,19 +114,19 @@ class Binder {
   KernelDraft& result_;
 };
 
-// How many different elements a load reads at most.
+// An upper bound on the number of different elements that a load reads.
 Extent elements_of(const ProgramDraft& draft, const InstrDraft& load) {
   Extent elements = 1;
   for (std::size_t a = 0; a < draft.extents.size(); ++a) {
-    // Where a loaded value takes part in the address, every point may have one of its own.
+    // If a loaded value is part of the address, every point may read a different element.
     if (load.index.coefficient[a] != 0 || load.instr.a >= 0) elements *= draft.extents[a];
   }
   return elements;
 }
 
-// Bytes that the kernel moves.
+// Counts the bytes that the kernel moves.
 void count_bytes(KernelDraft& result, const ProgramDraft& draft, const Values& values) {
-  std::vector<Extent> elements(draft.slots.size(), 0);  // read, per slot
+  std::vector<Extent> elements(draft.slots.size(), 0);  // elements read, for each slot
   for (const InstrDraft& instr : draft.instrs) {
     const auto slot = static_cast<std::size_t>(instr.instr.slot);
     if (instr.instr.kind == InstrKind::Load) elements[slot] += elements_of(draft, instr);
@@ -140,14 +140,14 @@ void count_bytes(KernelDraft& result, const ProgramDraft& draft, const Values& v
   }
 }
 
-// Operations that the kernel does.
+// Counts the operations that the kernel computes.
 void count_operations(KernelDraft& result, const ProgramDraft& draft, const Values& values) {
   Extent points = 1, rows = 1;
   for (std::size_t a = 0; a < draft.extents.size(); ++a) {
     points *= draft.extents[a];
     if (draft.roles[a] == Role::Par) rows *= draft.extents[a];
   }
-  // Segments: each element of what is read belongs to one of them.
+  // Each element that a segmented reduction reads belongs to one segment.
   for (std::size_t s = 0; draft.bound >= 0 && s < draft.slots.size(); ++s) {
     const Extent all = values[draft.slot_values[s]].shape.numel();
     points = s == 0 ? all : greater(points, all);
@@ -163,7 +163,7 @@ void count_operations(KernelDraft& result, const ProgramDraft& draft, const Valu
   }
 }
 
-// The values that a group computes for a root, in order.
+// Returns the values that a group computes for a root, in order.
 std::vector<ValueId> members_of(const Values& values, const Grouping& grouping, int group,
                                 ValueId root) {
   std::vector<ValueId> members, stack{root};
@@ -185,7 +185,7 @@ std::vector<ValueId> members_of(const Values& values, const Grouping& grouping, 
   return members;
 }
 
-// The recorded operations that the roots came from, each once.
+// Names the recorded operations that the roots came from, each once.
 std::string label_of(const Values& values, const Grouping& grouping, int group) {
   std::string label;
   std::set<std::string> seen;

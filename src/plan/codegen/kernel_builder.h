@@ -1,5 +1,5 @@
-// From a group to a kernel program: index expressions, instructions, axes merged, sizes turned into
-// parameters, a schedule chosen.
+// Builds the kernel program of a group: index expressions, instructions, merged axes, sizes as
+// parameters, and a schedule.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace volta::plan {
 
-// A kernel before its buffers have addresses.
+// A kernel whose buffers have no addresses yet.
 struct KernelDraft {
   kernel::Program program;
   std::vector<Extent> ints;
   Extent largest = 0;                // elements of its largest buffer
-  std::vector<ValueId> slot_values;  // per slot: the value in whose buffer it lies
-  std::vector<ValueId> in_place;     // values written into a leaf's buffer: no slot of their own
-  std::vector<int> args;             // per argument of the program: its number in the batch
+  std::vector<ValueId> slot_values;  // for each slot, the value in whose buffer it lies
+  std::vector<ValueId> in_place;     // values written into a leaf's buffer; they have no slot
+  std::vector<int> args;             // for each argument of the program, its number in the batch
   std::string label;
   Extent bytes_read = 0, bytes_written = 0, operations = 0;
 };
 
-// A reshape inside the group cannot be followed: `value` has to lie in memory.
+// Thrown if a reshape inside the group cannot be expressed: `value` must be stored in memory.
 struct NeedsStore {
   ValueId value;
 };
 
-// Throws NeedsStore. massively_parallel: for a GPU.
+// Throws NeedsStore. `massively_parallel` is true for a GPU.
 KernelDraft build_kernel(const Values& values, const Grouping& grouping, int group,
                          bool massively_parallel);
 

@@ -18,19 +18,19 @@ struct InstrDraft {
   Extent value_stride = 0;
   Extent high = 0;
   std::int64_t site = 0;
-  bool is_size = false;  // an Index that is a number known from shapes
+  bool is_size = false;  // an Index instruction for a number that is known from shapes
 };
 
 struct ProgramDraft {
-  // One element in a shape with axes keeps an axis: the kernel is the one for any number of
-  // elements.
+  // A one-element value whose shape has axes keeps one axis, so that it uses the same kernel as any
+  // number of elements.
   bool unit = false;
-  std::vector<Extent> extents = {};      // per axis
-  std::vector<kernel::Role> roles = {};  // per axis
+  std::vector<Extent> extents = {};      // for each axis
+  std::vector<kernel::Role> roles = {};  // for each axis
   std::vector<InstrDraft> instrs = {};
-  int bound = -1;  // the instruction that says how long rows are
+  int bound = -1;  // the instruction that computes the length of rows
   std::vector<kernel::Slot> slots = {};
-  std::vector<ValueId> slot_values = {};         // per slot
+  std::vector<ValueId> slot_values = {};         // for each slot
   std::vector<std::pair<int, DType>> args = {};  // numbers in the batch
 };
 

@@ -1,5 +1,5 @@
-// The choice of a schedule. Sizes enter by classes: powers of two of a row's length, whether
-// vectors hold, whether there is work enough to fill a GPU.
+// Chooses schedules. Sizes matter only by classes: the power of two of a row's length, whether
+// vector loads are possible, and whether there is enough work to fill a GPU.
 #include "plan/codegen/schedule.h"
 
 #include <algorithm>
@@ -20,20 +20,21 @@ using kernel::ScheduleKind;
 
 namespace {
 
-constexpr std::int64_t kVectorPoints = std::int64_t{1} << 19;  // Maps with fewer take elements
-constexpr std::int64_t kRowPoints = std::int64_t{1} << 16;     // and Rows
+constexpr std::int64_t kVectorPoints = std::int64_t{1} << 19;  // least points of a Map with vectors
+constexpr std::int64_t kRowPoints = std::int64_t{1} << 16;     // least points of rows with vectors
 constexpr std::int64_t kTilePoints = std::int64_t{1} << 14;
-constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth turning
-constexpr std::int64_t kTileBytes = 34 * 1024;  // of shared memory
+constexpr std::int64_t kTileSide = 32;          // shorter axes are not worth transposing
+constexpr std::int64_t kTileBytes = 34 * 1024;  // limit for shared memory
 constexpr std::int64_t kColumnThreads = std::int64_t{1} << 16;
 constexpr std::int64_t kSharedColumns = 2048, kSharedLength = 64;
-constexpr std::int64_t kPeeledLength = 4096;              // vectors that leave the ends of rows
-constexpr std::int64_t kManyRows = 264;                   // blocks that fill a GPU
-constexpr std::int64_t kLongRow = std::int64_t{1} << 15;  // rows that one block reads again
+constexpr std::int64_t kPeeledLength = 4096;              // least length of rows with peeled ends
+constexpr std::int64_t kManyRows = 264;                   // number of blocks that fill a GPU
+constexpr std::int64_t kLongRow = std::int64_t{1} << 15;  // rows this long take 1024 threads
 constexpr std::int64_t kUnrolledInstructions = 1024;  // keeps a kernel's code and registers small
-constexpr std::int64_t kKeptInstructions = 3072;      // of rows in registers
-// Registers that hold a row: of 128 where 512 threads share them, of 64 with 1024. Where nothing
-// but the row itself is taken in vectors, more of them are left for it.
+constexpr std::int64_t kKeptInstructions = 3072;      // limit for rows kept in registers
+// The number of registers that hold a row: with 512 threads per block a thread has 128, with 1024
+// threads it has 64. If only the row itself is loaded as vectors, more of them are available for
+// it.
 constexpr std::int64_t kKept512 = 76, kPeeled512 = 100, kKept1024 = 40, kElements1024 = 50;
 
 class Chooser {
@@ -53,7 +54,7 @@ class Chooser {
   Schedule choose(std::int64_t largest, bool massively_parallel) {
     Schedule& schedule = program_.schedule;
     schedule = {};
-    // Where rows have a bound, their lengths together are no more than what is read.
+    // The lengths of bounded rows add up to at most the number of elements that are read.
     const std::int64_t points = bounded() ? std::max(rows_, length_) : rows_ * length_;
     const std::int64_t number = ints_.empty() ? 0 : *std::max_element(ints_.begin(), ints_.end());
     schedule.index64 =
@@ -63,10 +64,10 @@ class Chooser {
       return schedule;
     }
     schedule.kind = ScheduleKind::Row;
-    if (bounded()) return schedule;  // each thread ends where its row does
+    if (bounded()) return schedule;  // each thread stops at the end of its row
     choose_row(massively_parallel);
     if (scans()) {
-      // In rounds, an element of each lane at a time.
+      // The lanes take one element each per round.
       schedule.items = schedule.whole = 0;
       schedule.vec = 1;
       schedule.peeled = false;
@@ -103,7 +104,7 @@ class Chooser {
     Schedule& schedule = program_.schedule;
     if (schedule.tile > 0) return;
     const int vec = widest_vector(last_par_);
-    // A Map of several axes has rows: vectors must not change their alignment from row to row.
+    // A Map of several axes has rows, and vectors must have the same alignment in all rows.
     const bool whole_rows = last_par_ == 0 || extent(last_par_) % vec == 0;
     if (rows_ >= kVectorPoints && whole_rows &&
         kernel::accesses_allow_vectors(program_, ints_, last_par_, vec)) {
@@ -111,8 +112,8 @@ class Chooser {
     }
   }
 
-  // 16 bytes of the largest elements that neighbouring points of `axis` take side by side; 1 where
-  // most accesses are not of that kind.
+  // Returns how many of the largest elements fit into 16 bytes if most accesses read neighbouring
+  // points of `axis` from adjacent memory, otherwise 1.
   int widest_vector(int axis) const {
     int side_by_side = 0, scattered = 0;
     std::int64_t size = 1;
@@ -131,7 +132,7 @@ class Chooser {
     return static_cast<int>(vec);
   }
 
-  // An axis that loads walk element by element, other than the one that stores do.
+  // Chooses a tile if loads walk another axis element by element than stores do.
   void choose_tile() {
     if (rows_ < kTilePoints || extent(last_par_) < kTileSide) return;
     int best = -1;
@@ -160,7 +161,7 @@ class Chooser {
   // ---- Rows.
 
   void choose_row(bool massively_parallel) {
-    // Which axis do accesses walk fastest? What each row has one of weighs nothing.
+    // Find the axis that accesses walk fastest. Values with one element per row do not count.
     int along_row = 0, across_rows = 0;
     for (int n = 0; n < instr_count(); ++n) {
       if (instr(n).kind != InstrKind::Load && instr(n).kind != InstrKind::Store) continue;
@@ -176,7 +177,8 @@ class Chooser {
     }
     const bool alone = length_ < 32 || (across_rows > along_row && rows_ >= 32);
     if (massively_parallel) {
-      // Too few columns to occupy a GPU are shared by lanes, whatever the accesses look like.
+      // If there are too few columns to occupy a GPU, lanes share them, whatever the accesses look
+      // like.
       const bool shared = length_ >= kSharedLength && rows_ < kSharedColumns;
       alone && !shared ? choose_columns() : choose_lanes();
     } else if (!alone) {
@@ -184,7 +186,7 @@ class Chooser {
     }
   }
 
-  // The CPU asks only whether lanes are 1; registers are its own business.
+  // The CPU only distinguishes one lane from several; its executor chooses registers itself.
   void choose_cpu_lanes() {
     Schedule& schedule = program_.schedule;
     schedule.lanes = static_cast<int>(std::clamp<std::int64_t>(rounded_length() / 4, 32, 1024));
@@ -197,7 +199,7 @@ class Chooser {
     return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(length_)));
   }
 
-  // One lane: a thread takes neighbouring columns as long as there are threads enough.
+  // One lane per column: a thread takes neighbouring columns as long as there are enough threads.
   void choose_columns() {
     if (last_par_ < 0 || rows_ == 0) return;
     int vec = std::min(widest_vector(last_par_), 4);
@@ -208,10 +210,10 @@ class Chooser {
     program_.schedule.vec = vec;
   }
 
-  // Lanes share a row: 4 elements a thread where rows are few, 8 to 16 otherwise.
+  // Lanes share a row: a thread takes 4 elements if rows are few, otherwise 8 to 16.
   void choose_lanes() {
     Schedule& schedule = program_.schedule;
-    schedule.lanes = 32;  // more than one: the vector axis is that of the row
+    schedule.lanes = 32;  // more than one, so that vectors lie along the row
     int vec = widest_vector(last_red_);
     if (rows_ * length_ < kRowPoints) vec = 1;
     if (vec > 1 && !kernel::rows_allow_vectors(program_, ints_, last_red_, vec)) {
@@ -229,12 +231,13 @@ class Chooser {
     if (revisited) {
       choose_items(words);
     } else if (few) {
-      // Nothing hides how long a load takes: all of a short row's are issued at once.
+      // There is no other work to hide the latency of loads, so all loads of a short row are issued
+      // at once.
       keep_row(schedule.lanes, vec, 1, 8);
     }
   }
 
-  // Rows that several phases visit stay in registers if they fit.
+  // Rows that several phases read stay in registers if they fit.
   void choose_items(int words) {
     Schedule& schedule = program_.schedule;
     const int vec = schedule.vec;
@@ -259,7 +262,7 @@ class Chooser {
     const std::int64_t together = std::int64_t{lanes} * vec;
     const std::int64_t grouped = peeled ? length_ / vec * vec : length_;
     std::int64_t items = (grouped + together - 1) / together * vec, whole = 0;
-    // Powers of two, and even numbers where those would cost registers.
+    // Powers of two are preferred, or even numbers if powers of two would cost registers.
     if (items <= 16 && !peeled) {
       items = std::max<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(items)), vec);
     } else {

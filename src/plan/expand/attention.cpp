@@ -1,5 +1,6 @@
-// Attention in primitives: scores, their softmax by rows, and products with the values; for long
-// sequences some queries after the others, so that the scores of all are never there at once.
+// Attention in primitives: scores, their softmax by rows, and products with the values. Long
+// sequences are processed in blocks of queries, so that the scores of all queries are never in
+// memory at once.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -24,10 +25,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kRowsAttr = 4;  // the attribute AttentionSpec::rows
 constexpr std::int64_t kRow = 3;      // the axis of [batch, heads, queries, keys] along a row
 
-// The smaller of two sizes. Which one it is decides the plan.
+// The smaller of two sizes; a plan is valid only for sizes for which it is the same one.
 Extent least(Extent a, Extent b) { return b < a ? b : a; }
 
-// Some queries of every head, and the keys they may see.
+// A block: some queries of every head, and the keys that they may see.
 struct Block {
   Extent first, rows, keys;
 };
@@ -53,19 +54,19 @@ class Attention {
     return all;
   }
 
-  // [batch, heads, T, n]: the block's rows, those of heads that share keys in one matrix.
+  // The block's rows of x [batch, heads, T, n], as one matrix for all heads that share keys.
   Expr queries(Expr x, const Block& block) const {
     const Extent start[] = {0, 0, block.first, 0}, n = x.shape()[3];
     const Expr rows = l.shrink(x, start, x.shape().with(2, block.rows));
     return l.reshape(rows, {sizes.matrices(), sizes.group() * block.rows, n});
   }
-  // [batch, kv_heads, S, n]: the keys or values that the block sees.
+  // The keys or values [batch, kv_heads, S, n] that the block sees.
   Expr seen(Expr x, const Block& block) const {
     const Extent start[] = {0, 0, 0, 0}, n = x.shape()[3];
     const Expr keys = l.shrink(x, start, x.shape().with(2, block.keys));
     return l.reshape(keys, {sizes.matrices(), block.keys, n});
   }
-  // Matrices to rows of heads, and back.
+  // Reshapes matrices to rows of heads, and back.
   Expr by_head(Expr matrices, const Block& block) const {
     return l.reshape(matrices, {sizes.batch, sizes.heads, block.rows, matrices.shape()[2]});
   }
@@ -76,7 +77,8 @@ class Attention {
     return plan::matmul(l, widened(l, a), widened(l, b), transpose_a, transpose_b, spec.tf32);
   }
 
-  // The scores of a block, -inf where nothing is seen: [batch, heads, rows, keys].
+  // The scores of a block, [batch, heads, rows, keys], which are -inf where a query does not see a
+  // key.
   Expr scores(const Block& block) const {
     Expr x = by_head(product(queries(q, block), seen(k, block), false, true), block) * scale;
     const Expr nothing = literal(l, -kInfinity, x);
@@ -91,7 +93,7 @@ class Attention {
     return x;
   }
 
-  // What dropout leaves, by the numbers that go with the whole matrix.
+  // Applies dropout, with the random numbers that belong to the positions in the whole matrix.
   Expr dropped(Expr x, const Block& block) const {
     if (!spec.dropped) return x;
     const Expr p = l.in(spec.seed() + 2), one = l.constant(1, DType::f32);
@@ -100,13 +102,13 @@ class Attention {
     return l.where(keep, x * l.cast(one / (one - p), x.dtype()), literal(l, 0, x));
   }
 
-  // Weights as an operand of a product: halves where the device multiplies halves, else as they
-  // are, since the product would only make them f32 again.
+  // The weights as an operand of a product. They are halves if the device multiplies halves;
+  // otherwise they are not rounded, because the product would convert them to f32 again.
   Expr operand(Expr x, const Block& block) const {
     return by_matrix(l.multiplies_halves(q.dtype()) ? l.cast(x, q.dtype()) : x, block);
   }
 
-  // The part of [batch, heads, T, S], or what broadcasts to it, that belongs to a block.
+  // The block's part of an array that broadcasts to [batch, heads, T, S].
   Expr part_of(Expr x, const Block& block) const {
     const Shape shape = x.shape();
     const Extent start[] = {0, 0, shape[2] == 1 ? Extent(0) : block.first, 0};
@@ -119,7 +121,7 @@ class Attention {
     return l.shrink(x, start, x.shape().with(2, block.rows));
   }
 
-  // A library's results, none where it has no call for this.
+  // Returns the results of a library call; none if the library does not support the operation.
   std::vector<Expr> by_library(bool gradient, std::span<const Expr> operands) const {
     const bool plain = !spec.masked && !spec.dropped && sizes.d == sizes.dv;
     if (!plain || size_of(q.dtype()) != 2) return {};
@@ -136,7 +138,7 @@ class Attention {
     step.size = sizes.d;
     return plan::attention(l, step, operands);
   }
-  // [batch, length, heads, size] as [batch, heads, length, size].
+  // Permutes [batch, length, heads, size] to [batch, heads, length, size].
   Expr heads_second(Expr x) const {
     const std::int64_t order[] = {0, 2, 1, 3};
     return l.permute(x, order);
@@ -154,11 +156,11 @@ class Attention {
   Expr scale;
 };
 
-// A sum of as many terms as there are blocks, of which few are in memory at once.
+// A sum with one term per block, of which only a few are in memory at once.
 class Sum {
  public:
   explicit Sum(Lowering& lowering) : l(lowering) {}
-  // [matrices, keys, n] of a block for the first of all keys.
+  // Adds a block's term [matrices, keys, n], which belongs to the first of all keys.
   void add(Expr term, Extent all) {
     constexpr int kTermsAtOnce = 4;
     const Extent before[] = {0, 0, 0};
@@ -176,7 +178,7 @@ class Sum {
   int terms_ = 0;
 };
 
-// The gradient of a mask: of each block's scores, added up where the mask was broadcast.
+// The gradient of a mask: the gradients of all scores, summed where the mask was broadcast.
 class MaskGradient {
  public:
   MaskGradient(Lowering& lowering, const Shape& mask) : l(lowering), mask_(mask) {}
@@ -204,8 +206,9 @@ class MaskGradient {
 
 }  // namespace
 
-// Results: the output, and for its gradient per row the logarithm of the sum of exponentials:
-// exp(score - logarithm) is a weight. It is +inf where nothing is seen: all weights are 0.
+// The results are the output and, for the gradient, the logarithm of each row's sum of
+// exponentials: the weights are exp(score - logarithm). The logarithm is +inf if a query sees no
+// key, so that all weights are 0.
 void attention(Lowering& l) {
   const Attention a(l);
   const AttentionSizesOf<Shape>& s = a.sizes;
@@ -242,7 +245,7 @@ void attention(Lowering& l) {
   l.out(1, joined(l, logs, 2));
 }
 
-// The inputs of attention, its results, the gradient of the output.
+// The inputs are those of attention, its results, and the gradient of the output.
 void attention_grad(Lowering& l) {
   const Attention a(l);
   const AttentionSizesOf<Shape>& s = a.sizes;
@@ -267,8 +270,9 @@ void attention_grad(Lowering& l) {
     dk = a.heads_second(results[1]);
     dv = a.heads_second(results[2]);
   } else {
-    // What a row's weights would gain together, which softmax takes off each of them, is the output
-    // times its gradient; where the output was rounded to halves, the weights are summed anew.
+    // The softmax gradient subtracts from each gain the sum of weight times gain over the row. That
+    // equals output times gradient, but if the output was rounded to halves, the sum is computed
+    // directly.
     const bool rounded = size_of(a.q.dtype()) == 2;
     Expr by_output;
     if (!rounded) {

@@ -1,6 +1,6 @@
-// Convolutions: a library's, or in primitives, channels last: windows of the input as the rows of a
-// matrix, and a product with the weight. What has too few products to be one is a sum of window
-// times weight.
+// Convolutions as library calls or in primitives. In primitives, channels are last, the windows of
+// the input are the rows of a matrix, and the matrix is multiplied by the weight. Convolutions that
+// are too small for a product are sums of window times weight.
 #include <algorithm>
 
 #include "graph/attributes/convolution.h"
@@ -19,8 +19,8 @@ using plan::Extent;
 using plan::Lowering;
 using plan::Shape;
 
-// A convolution's sizes. Shapes inside: input [n, h, w, c], weight [o, kh, kw, c / groups], result
-// [n, oh, ow, o].
+// The sizes of a convolution. Internally the shapes are input [n, h, w, c], weight [o, kh, kw, c /
+// groups] and result [n, oh, ow, o].
 struct Sizes {
   Sizes(const ConvSpec& s, const Shape& input, const Shape& weight, const Shape& result)
       : spec(s),
@@ -81,14 +81,14 @@ Expr images(Lowering& l, Expr x, Extent first, Extent count) {
   return l.shrink(x, start, x.shape().with(0, count));
 }
 
-// What the kernel sees: [n, oh, ow, kh, kw, c].
+// The windows that the kernel sees: [n, oh, ow, kh, kw, c].
 Expr seen_in(Lowering& l, const Sizes& s, Expr x) {
   const std::int64_t order[] = {0, 1, 2, 4, 5, 3};
   return l.permute(windows_of(l, s.windows(), x, 0), order);
 }
 
-// [n, oh, ow, kh, kw, c] as matrices of rows [groups, pixels, taps * c / groups], or one without
-// groups.
+// Reshapes windows [n, oh, ow, kh, kw, c] to matrices of rows [groups, pixels, taps * c / groups],
+// or to one matrix without groups.
 Expr rows_of(Lowering& l, const Sizes& s, Expr seen) {
   const Shape shape = seen.shape();
   const Extent pixels = shape[0] * s.oh * s.ow, width = s.taps() * s.group_in();
@@ -98,7 +98,7 @@ Expr rows_of(Lowering& l, const Sizes& s, Expr seen) {
       l.permute(l.reshape(seen, {pixels, s.taps(), s.spec.groups, s.group_in()}), order);
   return l.reshape(grouped, {s.spec.groups, pixels, width});
 }
-// The inverse.
+// The inverse of rows_of.
 Expr seen_of(Lowering& l, const Sizes& s, Expr rows, Extent n) {
   const Extent pixels = n * s.oh * s.ow;
   if (s.spec.groups != 1) {
@@ -108,7 +108,8 @@ Expr seen_of(Lowering& l, const Sizes& s, Expr rows, Extent n) {
   return l.reshape(rows, {n, s.oh, s.ow, s.kh, s.kw, s.c});
 }
 
-// [n, oh, ow, o] as [groups, pixels, o / groups], or one matrix without groups.
+// Reshapes a result [n, oh, ow, o] to [groups, pixels, o / groups], or to one matrix without
+// groups.
 Expr columns_of(Lowering& l, const Sizes& s, Expr result) {
   const Extent pixels = result.shape()[0] * s.oh * s.ow;
   if (s.spec.groups == 1) return l.reshape(result, {pixels, s.o});
@@ -123,7 +124,7 @@ Expr result_of(Lowering& l, const Sizes& s, Expr columns, Extent n) {
   return l.reshape(columns, {n, s.oh, s.ow, s.o});
 }
 
-// The weight [o, c / groups, kh, kw] as [groups, o / groups, taps * c / groups].
+// Reshapes the weight [o, c / groups, kh, kw] to [groups, o / groups, taps * c / groups].
 Expr matrix_of(Lowering& l, const Sizes& s, Expr weight) {
   const std::int64_t width = s.taps() * s.group_in();
   const Expr last = channels_last(l, weight);
@@ -134,22 +135,22 @@ Expr weight_of(Lowering& l, const Sizes& s, Expr matrix) {
   return channels_second(l, l.reshape(matrix, {s.o, s.kh, s.kw, s.group_in()}));
 }
 
-// Each channel by itself: products would be of one column.
+// Whether each input channel is a group; products would then have a single column.
 bool is_by_channel(const Sizes& s) { return s.group_in() == 1 && s.spec.groups > 1; }
-// [n, oh, ow, groups, taps, 1]: what each channel's kernels see.
+// The windows of each channel: [n, oh, ow, groups, taps, 1].
 Expr channels_seen(Lowering& l, const Sizes& s, Expr seen) {
   const Extent n = seen.shape()[0];
   const std::int64_t order[] = {0, 1, 2, 4, 3};
   const Expr taps = l.permute(l.reshape(seen, {n, s.oh, s.ow, s.taps(), s.c}), order);
   return l.reshape(taps, {n, s.oh, s.ow, s.c, 1, s.taps()});
 }
-// [1, 1, 1, groups, o / groups, taps]
+// The kernels of each channel: [1, 1, 1, groups, o / groups, taps].
 Expr channel_kernels(Lowering& l, const Sizes& s, Expr weight) {
   return l.reshape(weight, {1, 1, 1, s.c, s.group_out(), s.taps()});
 }
 
-// Windows are as much memory as the input times the taps: a part of the images at a time, so that
-// they stay below this.
+// Windows take as much memory as the input times the number of taps. Images are processed a part at
+// a time, so that the windows stay below this limit.
 constexpr std::int64_t kWindowBytes = std::int64_t{1} << 28;
 Extent images_at_once(const Sizes& s, DType dtype) {
   const Extent each = s.oh * s.ow * s.taps() * s.c * static_cast<std::int64_t>(size_of(dtype));
@@ -158,7 +159,7 @@ Extent images_at_once(const Sizes& s, DType dtype) {
   return (s.n + parts - 1) / parts;
 }
 
-// `part(first, count)` for all images, each in the memory of the one before.
+// Computes `part(first, count)` for all images; each part reuses the memory of the one before.
 template <class Part>
 std::vector<Expr> each_part(Lowering& l, Extent n, Extent at_once, const Part& part) {
   if (at_once >= n) return {part(Extent(0), n)};
@@ -170,7 +171,7 @@ std::vector<Expr> each_part(Lowering& l, Extent n, Extent at_once, const Part& p
   l.end_phases();
   return parts;
 }
-// One after the other along the first axis.
+// Computes parts and concatenates them along the first axis.
 template <class Part>
 Expr by_parts(Lowering& l, Extent n, Extent at_once, const Part& part) {
   return joined(l, each_part(l, n, at_once, part), 0);
@@ -187,7 +188,7 @@ Expr with_bias(Lowering& l, Expr y) {
   return l.cast(y, bias.dtype()) + l.reshape(bias, {1, bias.shape()[0], 1, 1});
 }
 
-// The result, from images with their channels last.
+// Sets the result from images with channels last.
 void finish(Lowering& l, Expr images) {
   const Expr y = channels_second(l, images);
   l.prefer_channels_last(y);
@@ -196,7 +197,7 @@ void finish(Lowering& l, Expr images) {
 
 }  // namespace
 
-// x, weight, bias
+// Inputs: x, weight, bias.
 void conv(Lowering& l) {
   const Expr x = l.stored_in(0), weight = l.stored_in(1);
   const Sizes s(ConvSpec::of(l.attrs()), x.shape(), weight.shape(), l.shape());
@@ -224,7 +225,7 @@ void conv(Lowering& l) {
   finish(l, y);
 }
 
-// The gradient of the result, weight, bias
+// Inputs: the gradient of the result, weight, bias.
 void conv_input_grad(Lowering& l) {
   const Expr g = l.stored_in(0), weight = l.stored_in(1);
   const Sizes s(ConvSpec::of(l.attrs()), l.shape(), weight.shape(), g.shape());
@@ -252,7 +253,7 @@ void conv_input_grad(Lowering& l) {
   finish(l, x);
 }
 
-// The input, the gradient of the result
+// Inputs: x, the gradient of the result.
 void conv_weight_grad(Lowering& l) {
   const Expr x = l.stored_in(0), g = l.stored_in(1);
   const Sizes s(ConvSpec::of(l.attrs()), x.shape(), l.shape(), g.shape());

@@ -1,4 +1,4 @@
-// Composed operations in primitives; used when a plan is built.
+// Composed operations in primitives, for building plans.
 #include <numbers>
 #include <numeric>
 
@@ -38,7 +38,7 @@ void linear(Lowering& l) {
   l.out(y);
 }
 
-// x, eps, weight, bias
+// Inputs: x, eps, weight, bias.
 void layer_norm(Lowering& l) {
   const Expr x = l.in(0);
   const int rank = x.shape().rank();
@@ -55,7 +55,7 @@ void layer_norm(Lowering& l) {
   l.out(2, r);
 }
 
-// x, seed, offset, p
+// Inputs: x, seed, offset, p.
 void dropout(Lowering& l) {
   const Expr x = l.in(0), p = l.in(3);
   const Expr u = l.philox(l.in(1), l.in(2), x.shape(), DType::f32);
@@ -64,7 +64,7 @@ void dropout(Lowering& l) {
   l.out(l.where(keep, x * l.cast(scale, x.dtype()), literal(l, 0, x)));
 }
 
-// Box and Muller: two uniforms for each number.
+// The Box-Muller transform, with two uniform numbers for each normal one.
 void normal(Lowering& l) {
   const DType dtype = l.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Expr u = l.philox(l.in(0), l.in(1), l.shape(), dtype, 2, 0);

@@ -1,11 +1,11 @@
-// Operations that are formulas, and their gradients, as the planner's values.
+// Operations that are formulas, and the gradients of formulas, as values of the planner.
 #include "graph/record/formula.h"
 #include "plan/expand/rules.h"
 
 namespace volta::graph {
 namespace {
 
-// The formula over the planner's values, in the dtype of its tensors.
+// Evaluates a formula over the planner's values, in the dtype of its tensors.
 struct PlanAlgebra {
   plan::Lowering& lowering;
   DType dtype;
@@ -25,7 +25,7 @@ struct PlanAlgebra {
   }
 };
 
-// A formula that does not use all of its parameters may be smaller than its result.
+// Expands the result: a formula that does not use all of its parameters may give a smaller shape.
 void out_as_recorded(plan::Lowering& l, plan::Expr value) {
   l.out(value.shape() == l.shape() ? value : l.expand(value, l.shape()));
 }
@@ -40,7 +40,8 @@ void expand::formula(plan::Lowering& l) {
   out_as_recorded(l, formula.value.evaluate<plan::Expr>(PlanAlgebra{l, dtype, names}));
 }
 
-// g, then what its formula uses. attrs: the operation, which of its parameters
+// Inputs: g, then the values that the gradient's formula uses. Attributes: the operation, and which
+// of its parameters to differentiate by.
 void expand::formula_grad(plan::Lowering& l) {
   const ParsedFormula& formula = parsed_formula(static_cast<OpId>(l.attrs()[0]));
   const auto which = static_cast<std::size_t>(l.attrs()[1]);

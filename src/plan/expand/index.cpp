@@ -1,4 +1,4 @@
-// Indexing in primitives: reading and writing at integer tensors, along an axis, in regions, where
+// Indexing in primitives: reads and writes at integer tensors, along an axis, in regions, and where
 // a mask is true.
 #include "graph/attributes/selection.h"
 #include "plan/expand/rules.h"
@@ -30,14 +30,15 @@ std::vector<Extent> strides_of(const Shape& shape) {
 
 Expr flat(Lowering& l, Expr x) { return l.reshape(x, {x.shape().numel()}); }
 
-// Elements of x, by number. What is known to be inside is Bounded for the language's sake.
+// The elements of x with these element numbers. Numbers that are known to be valid are still
+// Bounded, because the kernel language requires it.
 Expr elements_at(Lowering& l, Expr x, Expr numbers, int site) {
   return l.gather(flat(l, x), l.bounded(numbers, x.shape().numel(), site));
 }
 
 // ---- Integer tensors.
 
-// The node's integer tensors, from input `first` on, laid over the axes of `source`.
+// The node's integer tensors, from input `first` on, broadcast over the axes of `source`.
 class Indices {
  public:
   Indices(Lowering& l, const Shape& source, int first)
@@ -51,7 +52,7 @@ class Indices {
     }
   }
 
-  // Over the indexed axes alone: [count].
+  // The row numbers over the indexed axes alone: [count].
   Expr rows(const Shape& source) const {
     Expr number = each_[0];
     for (std::size_t i = 1; i < each_.size(); ++i)
@@ -60,7 +61,7 @@ class Indices {
     return l_.bounded(number, layout.rows, site);
   }
 
-  // Over all axes: [at..., kept...].
+  // The element numbers over all axes: [at..., kept...].
   Expr elements(const Shape& source) const {
     const std::vector<Extent> strides = strides_of(source);
     const auto stride = [&](std::int64_t axis) {
@@ -79,14 +80,14 @@ class Indices {
     return l_.expand(number, Shape(layout.by_index));
   }
 
-  // [at..., kept...] as the result has it, and back.
+  // Permutes [at..., kept...] to the order of the result, and back.
   Expr to_result(Expr x) const { return l_.permute(x, layout.to_result); }
   Expr from_result(Expr x) const { return l_.permute(x, inverse(layout.to_result)); }
-  // [indexed..., kept...] as the source has it, and back.
+  // Permutes [indexed..., kept...] to the order of the source, and back.
   Expr to_source(Expr x) const { return l_.permute(x, inverse(layout.rows_first)); }
   Expr from_source(Expr x) const { return l_.permute(x, layout.rows_first); }
   bool rows_lead() const { return layout.indexed.back() + 1 == std::ssize(layout.indexed); }
-  // Where something is indexed but nothing comes of it, the indices are looked at all the same.
+  // Checks the indices although the result has no elements.
   Expr looked_at(const Shape& source) const { return l_.checked_nothing(rows(source)); }
 
   const IndexLayout layout;
@@ -111,7 +112,7 @@ class Indices {
 
 }  // namespace
 
-// x, indices...; attrs: which axes
+// Inputs: x, indices.... Attributes: the indexed axes.
 void index(Lowering& l) {
   const Expr x = l.stored_in(0);
   const Shape source = x.shape();
@@ -126,7 +127,7 @@ void index(Lowering& l) {
   l.out(at.to_result(elements_at(l, x, at.elements(source), at.site)));
 }
 
-// g, indices...: added into zeros
+// Inputs: g, indices.... Adds g into zeros.
 void index_sum(Lowering& l) {
   const Shape source = l.shape();
   const Indices at(l, source, 1);
@@ -137,7 +138,8 @@ void index_sum(Lowering& l) {
   l.out(at.to_source(l.reshape(sum, Shape(layout.by_row))));
 }
 
-// x, value, indices...: x with the value there; and whose value each row has, -1: its own
+// Inputs: x, value, indices.... Results: x with the value written, and for each row the number of
+// the value written there, or -1.
 void index_put(Lowering& l) {
   const Expr x = l.stored_in(0), value = l.stored_in(1);
   const Shape source = x.shape();
@@ -168,15 +170,15 @@ void index_put(Lowering& l) {
 
 namespace {
 
-// A shape as [before, extent, after] around an axis.
+// Reshapes a shape to [before, extent, after] around an axis.
 Shape around(const Shape& shape, int axis) {
   Extent sizes[] = {1, 1, 1};
   for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-// The elements of `source` that indices (Bounded) along an axis name, by number, in the shape of
-// the indices or another one with as many elements.
+// The element numbers in `source` that (Bounded) indices along an axis refer to. They have the
+// shape of the indices, or another shape with as many elements.
 Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
   Shape shape = index.shape();
   bool same = true;
@@ -201,7 +203,7 @@ Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
 
 namespace {
 
-// The node's indices along an axis of `extent` elements. With a second attribute, those below 0
+// The node's indices along an axis of `extent` elements. With a second attribute, negative indices
 // count from the end.
 Expr indices_along(Lowering& l, Extent extent, int site) {
   Expr index = l.in(1);
@@ -214,7 +216,7 @@ Expr indices_along(Lowering& l, Extent extent, int site) {
 
 }  // namespace
 
-// x, indices; attrs: axis, and 1 if indices may count from the end
+// Inputs: x, indices. Attributes: the axis, and 1 if indices may count from the end.
 void take_along(Lowering& l) {
   const Expr x = l.stored_in(0);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
@@ -222,7 +224,7 @@ void take_along(Lowering& l) {
   l.out(l.reshape(elements_at(l, x, numbers_along(l, index, x.shape(), axis), site), l.shape()));
 }
 
-// g, indices; attrs: as take_along. Added into zeros
+// Inputs: g, indices. Attributes as take_along. Adds g into zeros.
 void add_along(Lowering& l) {
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
   const Extent n = l.shape().numel(), k = l.in(1).shape().numel();
@@ -232,7 +234,8 @@ void add_along(Lowering& l) {
   l.out(l.reshape(sum, l.shape()));
 }
 
-// x, source, indices; attrs: axis. And whose value each element has, -1: its own
+// Inputs: x, source, indices. Attributes: the axis. Results: x with the source written, and for
+// each element the number of the source element written there, or -1.
 void put_along(Lowering& l) {
   const Expr x = l.stored_in(0), source = l.stored_in(1);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
@@ -254,7 +257,7 @@ void put_along(Lowering& l) {
   l.out(1, last);
 }
 
-// x, indices [k]; attrs: axis
+// Inputs: x, indices [k]. Attributes: the axis.
 void select_rows(Lowering& l) {
   const Expr x = l.stored_in(0);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
@@ -271,7 +274,7 @@ void select_rows(Lowering& l) {
   l.out(l.reshape(elements_at(l, x, numbers_along(l, wide, source, 1), site), l.shape()));
 }
 
-// x, position; attrs: axis. The axis is kept as 1
+// Inputs: x, position. Attributes: the axis, which is kept as 1.
 void select_at(Lowering& l) {
   const Expr x = l.stored_in(0);
   const int axis = static_cast<int>(l.attrs()[0]), site = l.next_site();
@@ -287,22 +290,22 @@ void select_at(Lowering& l) {
 
 // ---- Regions.
 
-// x, value, positions...; attrs: whether the value lies over all of x, then per axis start (-1: a
-// position), step, size
+// Inputs: x, value, positions.... Attributes: whether the value covers all of x; then for each axis
+// the start (-1 if it is a position), step and size.
 void put_slice(Lowering& l) {
   const Expr x = l.stored_in(0), value = l.stored_in(1);
   const auto attrs = l.open_attrs();
   const Shape shape = x.shape();
   const int rank = shape.rank(), site = l.next_site();
   const bool one = value.shape().numel() == 1;
-  Expr inside;  // of the region
+  Expr inside;  // whether an element is inside the region
   const auto both = [&](Expr condition) {
     inside = inside.is_none() ? condition : l.binary(ScalarOp::logical_and, inside, condition);
   };
   std::vector<Extent> before(static_cast<std::size_t>(rank), 0), sizes;
   bool padded = false, stepped = false;
   int position = 2;
-  Expr number;  // of the value's elements, where steps lead there
+  Expr number;  // number of the value's element, if there are steps
   const std::vector<Extent> strides = strides_of(value.shape());
   for (int axis = 0; axis < rank; ++axis) {
     const std::size_t at = static_cast<std::size_t>(axis);
@@ -345,7 +348,7 @@ void put_slice(Lowering& l) {
   l.out(inside.is_none() ? laid : l.where(inside, laid, x));
 }
 
-// x, diagonal
+// Inputs: x, diagonal.
 void tril(Lowering& l) {
   const Expr x = l.stored_in(0);
   const Shape shape = x.shape();
@@ -359,7 +362,7 @@ void triu(Lowering& l) {
   l.out(l.where(l.binary(ScalarOp::le, l.in(1), off), x, zero(l, x.dtype())));
 }
 
-// indices; attrs: classes
+// Inputs: indices. Attributes: the number of classes.
 void one_hot(Lowering& l) {
   const Extent classes = l.open_attrs()[0];
   const Expr index = l.bounded(l.cast(l.in(0), DType::i64), classes, l.next_site());
@@ -373,12 +376,12 @@ void one_hot(Lowering& l) {
 
 namespace {
 
-// How many of mask [n] are true up to each element, itself included.
+// The number of true elements of mask [n] up to and including each element.
 Expr running_count(Lowering& l, Expr mask) {
   return l.scan(l.cast(mask, mask.shape()[0] < INT32_MAX ? DType::i32 : DType::i64), 0, false);
 }
 
-// Where the first `count` true elements of mask [n] stand, n for those there are not: [count].
+// The positions of the first `count` true elements of mask [n], and n for missing ones: [count].
 Expr positions(Lowering& l, Expr mask, Extent count) {
   const Extent n = mask.shape()[0];
   if (n == 0) return l.expand(zero(l, DType::i32), {count});
@@ -389,10 +392,10 @@ Expr positions(Lowering& l, Expr mask, Extent count) {
 
 }  // namespace
 
-// mask [n]; attrs: count
+// Inputs: mask [n]. Attributes: count.
 void true_positions(Lowering& l) { l.out(positions(l, l.in(0), l.open_attrs()[0])); }
 
-// mask [n], fill; attrs: count, the sizes of the shape that n counts
+// Inputs: mask [n], fill. Attributes: count, and the sizes of the mask's original shape.
 void nonzero(Lowering& l) {
   const Shape shape(l.open_attrs().subspan(1));
   const Extent count = l.open_attrs()[0], n = shape.numel();
@@ -409,7 +412,7 @@ void nonzero(Lowering& l) {
   l.out(l.expand(result, l.shape()));
 }
 
-// x [n, d], mask [n], fill; attrs: count
+// Inputs: x [n, d], mask [n], fill. Attributes: count.
 void rows_at_true(Lowering& l) {
   const Expr x = l.stored_in(0), fill = l.stored_in(2);
   const int site = l.next_site();
@@ -422,7 +425,7 @@ void rows_at_true(Lowering& l) {
   l.out(l.where(l.reshape(inside, {count, 1}), rows, fill));
 }
 
-// rows [k, d], mask [n]
+// Inputs: rows [k, d], mask [n].
 void rows_to_true(Lowering& l) {
   const Expr rows = l.stored_in(0), mask = l.in(1);
   const int site = l.next_site();

@@ -1,4 +1,4 @@
-// Losses that are nodes of their own, in primitives; used when a plan is built.
+// Losses that are recorded as one node, in primitives, for building plans.
 #include <numeric>
 
 #include "graph/attributes/class_loss.h"
@@ -28,7 +28,7 @@ Expr reduced(Lowering& l, Expr losses, Reduction reduction) {
   return reduction == Reduction::sum ? sum : sum / l.size(losses.shape().numel(), losses.dtype());
 }
 
-// Labels of rows, and what is read at them.
+// The labels of rows, and the values read at them.
 struct Labels {
   Lowering& l;
   const ClassLoss& spec;
@@ -43,7 +43,7 @@ struct Labels {
     l.out(spec.label, l.where(is_kept, label, l.constant(-1, label.dtype())));
   }
 
-  // The element of x [.., classes, ..] that each row's label names.
+  // For each row, the element of x [.., classes, ..] at its label.
   Expr picked(Expr x) const {
     const std::int64_t axis = at.axis;
     const Expr hot = l.binary(ScalarOp::eq, l.iota(x.shape(), at.axis), l.reshape(label, at.kept));
@@ -51,12 +51,12 @@ struct Labels {
   }
   Expr only_kept(Expr rows) const { return l.where(is_kept, rows, literal(l, 0, rows)); }
   Expr weights() const { return l.gather(l.in(spec.weight), label); }
-  // What a mean divides by.
+  // The number that a mean divides by.
   Expr total(DType dtype) const {
     return sum_of_all(l, only_kept(spec.weighted ? l.cast(weights(), dtype)
                                                  : l.expand(l.constant(1, dtype), at.rows)));
   }
-  // The results: the loss, and the total where there is one.
+  // Sets the results: the loss, and the total if there is one.
   void out(Expr losses) const {
     if (!spec.has_total()) return l.out(0, reduced(l, losses, spec.reduction));
     const Expr divisor = total(losses.dtype());
@@ -72,12 +72,12 @@ void mse_loss(Lowering& l) {
   l.out(reduced(l, d * d, static_cast<Reduction>(l.attrs()[0])));
 }
 
-// Per row: log sum exp minus the label's logit, or what it is on average under the target's
-// probabilities. The largest logit and the logarithm are not added up: among large logits the
-// logarithm would be lost.
+// For each row, log sum exp minus the logit of the label, or minus the average logit under the
+// target's probabilities. The largest logit and the logarithm are not added first, because the
+// logarithm would be lost among large logits.
 void cross_entropy(Lowering& l) {
   const ClassLoss spec(OpId::cross_entropy, l.attrs());
-  const int site = l.next_site();  // of probabilities too: sites are counted by operation
+  const int site = l.next_site();  // for probabilities too: sites are counted by operation
   const Expr x = l.in(0);
   const Axis at(x.shape());
   const std::int64_t axis = at.axis;
@@ -91,7 +91,7 @@ void cross_entropy(Lowering& l) {
       spec.weighted ? l.expand(l.reshape(l.in(spec.weight), at.by_class), x.shape()) : Expr();
   l.out(1, top);
   l.out(2, log_sum);
-  // Of all classes, each with its share of the row: share (log sum exp - x), added up.
+  // The sum over all classes of share (log sum exp - x), for the classes' shares of the row.
   const auto shared = [&](Expr share) {
     return over_classes(share * (largest - x)) + log_sum * over_classes(share);
   };

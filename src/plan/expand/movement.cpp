@@ -1,4 +1,4 @@
-// Movement that adds up or chooses, in primitives; used when a plan is built.
+// Operations that move elements and add or select them, in primitives, for building plans.
 #include <algorithm>
 
 #include "plan/expand/expand.h"
@@ -44,7 +44,7 @@ Expr widened(Lowering& l, Expr x) {
   return half ? l.cast(x, DType::f32) : x;
 }
 
-// Each operand padded to the whole, and chosen by position: a sum of them would lose -0 and NaN.
+// Pads each operand to the whole size and selects by position; a sum would lose -0 and NaN.
 Expr concatenated(Lowering& l, std::span<const Expr> parts, int axis) {
   if (parts.size() == 1) return parts[0];
   Extent along = 0;

@@ -1,12 +1,12 @@
-// Batch norm in primitives. The values of a channel lie all over memory; its sums are taken of
-// chunks side by side, and those of the chunks are combined by a small kernel.
+// Batch norm in primitives. The values of a channel are spread over memory; they are summed in
+// parallel chunks, and a small kernel combines the chunks' sums.
 //
-// A chunk's statistics come of one pass, whatever schedule reads it and however x lies in memory:
-// the sums of d and d^2 (by the number of all values), where d = x - k and k is the middle one of
-// three of the chunk's elements. For values as they come (k - mean)^2 is about their variance v,
-// however far from 0 they are, and sum d^2 - (sum d)^2 / L loses nothing to cancellation. An
-// outlier among the three is not taken; if two of them are, (k - mean)^2 <= L v still, with L the
-// chunk's length, since k is one of the chunk's. Chunks are put together by Chan's formula.
+// The statistics of a chunk take one pass, whatever its schedule and the layout of x. It sums d and
+// d^2 (divided by the number of all values), where d = x - k and k is the median of three of the
+// chunk's elements. For typical values, (k - mean)^2 is about their variance v, however far they
+// are from 0, so sum d^2 - (sum d)^2 / L loses nothing to cancellation. A single outlier among the
+// three is not chosen; if two of them are outliers, (k - mean)^2 <= L v still holds for a chunk of
+// length L, because k is one of its values. Chunks are combined by Chan's formula.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -27,14 +27,14 @@ using plan::Shape;
 
 namespace {
 
-// An axis in equal parts, of which the last may go beyond its end.
+// An axis divided into equal parts, the last of which may extend beyond its end.
 struct Parts {
   Extent extent, count, length;
   bool even() const { return count * length == extent; }
   Extent shortest() const { return extent - (count - 1) * length; }
 };
 
-// As many as `wanted`, or down to half as many that go into the axis evenly.
+// Divides into `wanted` parts, or into up to half as many if they divide the axis evenly.
 Parts parts_of(Extent extent, Extent wanted) {
   if (wanted == 1) return {extent, 1, extent};
   const Extent count = plan::evaluated(
@@ -50,13 +50,13 @@ Parts parts_of(Extent extent, Extent wanted) {
   return {extent, count, (extent + count - 1) / count};
 }
 
-// How many chunks the values of a channel are cut into: so few that combining them is nothing, so
-// many that they keep a GPU's threads busy. With channels side by side in memory a thread reads a
-// chunk of four of them, else a group of threads reads one.
+// The number of chunks into which the values of a channel are divided: few enough that combining
+// them takes no time, and enough to keep a GPU's threads busy. If channels are adjacent in memory,
+// a thread reads chunks of four channels; otherwise a group of threads reads one chunk.
 std::int64_t wanted_chunks(std::int64_t channels, std::int64_t values, bool channels_last,
                            bool wide) {
   constexpr std::int64_t kWhole = 8192, kMost = 8192;
-  constexpr std::int64_t kLength = 4096;  // of CPUs
+  constexpr std::int64_t kLength = 4096;  // for CPUs
   if (values <= kWhole) return 1;
   const auto together = [&](int power) {
     return (std::int64_t{1} << power) / std::max<std::int64_t>(channels, 1);
@@ -67,7 +67,7 @@ std::int64_t wanted_chunks(std::int64_t channels, std::int64_t values, bool chan
   return std::clamp<std::int64_t>(chunks, 1, kMost);
 }
 
-// Channels of x [n, c, ...]: sums over each, by chunks.
+// Sums over each channel of x [n, c, ...], computed in chunks.
 class Channels {
  public:
   Channels(Lowering& l, Expr x) : l_(l), channels_(x.shape()[1]) {
@@ -77,7 +77,7 @@ class Channels {
     whole_ = Shape(sizes);
     for (int i = 3; i < whole_.rank(); ++i) rest_ *= whole_[i];
     count_ = whole_[0] * whole_[2] * rest_;
-    // Chunks are whole images, side by side; or parts of one, cut along its first axis.
+    // A chunk consists of whole images, or of a part of one image cut along its first axis.
     const Extent wanted = plan::evaluated(
         [](std::span<const std::int64_t> a) {
           return wanted_chunks(a[0], a[1], a[2] != 0, a[3] != 0);
@@ -96,8 +96,8 @@ class Channels {
   Extent count() const { return count_; }
   bool in_chunks() const { return images_.count * lines_.count > 1; }
 
-  // [n, c, ...] as [chunks of n, n in a chunk, chunks of lines, c, lines in a chunk, ...], zeros at
-  // the ends.
+  // Reshapes [n, c, ...] to [chunks of n, n in a chunk, chunks of lines, c, lines in a chunk, ...],
+  // padded with zeros.
   Expr cut(Expr x) const {
     std::vector<Extent> sizes(whole_.begin(), whole_.end());
     x = l_.reshape(x, whole_);
@@ -110,7 +110,8 @@ class Channels {
     std::vector<Extent> split{images_.count, images_.length, channels_, lines_.count,
                               lines_.length};
     split.insert(split.end(), sizes.begin() + 3, sizes.end());
-    // Channels last among what is kept: where they lie side by side in memory, so do the threads.
+    // Channels come last among the kept axes: if they are adjacent in memory, adjacent threads read
+    // them.
     if (lines_.count == 1) {
       std::swap(split[2], split[3]);
       return l_.reshape(x, Shape(split));
@@ -120,38 +121,38 @@ class Channels {
     std::swap(order[2], order[3]);
     return l_.permute(l_.reshape(x, Shape(split)), order);
   }
-  // Of each chunk the middle one of three elements, the axes of what is in a chunk kept as 1.
+  // For each chunk the median of three elements; the axes inside a chunk are kept as 1.
   Expr typical_of(Expr cut) const {
     const Expr a = element_of(cut, 0), b = element_of(cut, 1), c = element_of(cut, 2);
     const Expr low = l_.binary(ScalarOp::minimum, a, b), high = l_.binary(ScalarOp::maximum, a, b);
     return l_.binary(ScalarOp::maximum, low, l_.binary(ScalarOp::minimum, high, c));
   }
-  // Where a chunk goes beyond the end, 0.
+  // Sets elements beyond the end of a chunk to 0.
   Expr masked(Expr cut_values) const {
     if (even()) return cut_values;
     const Expr inside = cut(l_.expand(l_.constant(1, DType::boolean), whole_));
     return l_.where(inside, cut_values, literal(l_, 0, cut_values));
   }
-  // [chunks of n, chunks of lines, c]
+  // Sums over each chunk: [chunks of n, chunks of lines, c].
   Expr sum_of_chunks(Expr cut_values) const {
     return l_.reduce(ReduceOp::Sum, cut_values, within(cut_values));
   }
-  // How many elements each chunk has, in a shape that goes with sum_of_chunks.
+  // The number of elements of each chunk, in a shape that broadcasts with sum_of_chunks.
   Expr lengths(DType dtype) const {
     const Expr whole = l_.size(images_.length * lines_.length * rest_, dtype);
     if (even()) return whole;
     return l_.cast(lengths_along(0, images_) * lengths_along(1, lines_), dtype) *
            l_.size(rest_, dtype);
   }
-  // [c] of [chunks of n, chunks of lines, c]. An axis after the channels: what is so small is not
-  // to be reduced in two steps.
+  // Sums [chunks of n, chunks of lines, c] to [c]. The axis added after the channels keeps such a
+  // small reduction from being split in two.
   Expr sum_over_chunks(Expr chunks) const {
     const std::int64_t axes[] = {0, 1, 3};
     const Shape shape = chunks.shape();
     return l_.reduce(ReduceOp::Sum, l_.reshape(chunks, {shape[0], shape[1], shape[2], 1}), axes);
   }
-  // Of x times a factor by channel, which the chunks are multiplied by: several such sums are then
-  // combined by one kernel.
+  // The sum over x times a factor for each channel. The chunks' sums are multiplied by the factor,
+  // so that one kernel can combine several such sums.
   Expr sum(Expr x, Expr factor) const {
     const Expr chunks = sum_of_chunks(cut(x)) * factor;
     return sum_over_chunks(in_chunks() ? l_.stored(chunks) : chunks);
@@ -159,7 +160,7 @@ class Channels {
 
  private:
   bool even() const { return images_.even() && lines_.even(); }
-  // Of each chunk the element so many thirds along every axis, of what every chunk has of it.
+  // For each chunk the element at `thirds` thirds of every axis, measured by the shortest chunk.
   Expr element_of(Expr cut, std::int64_t thirds) const {
     const Shape from = cut.shape();
     std::vector<Extent> sizes(from.begin(), from.end()), starts(sizes.size(), 0);
@@ -172,7 +173,7 @@ class Channels {
     }
     return l_.shrink(cut, starts, Shape(sizes));
   }
-  // The axes of what is in a chunk.
+  // The axes inside a chunk.
   static std::vector<std::int64_t> within(Expr cut) {
     std::vector<std::int64_t> axes{1};
     for (int i = 4; i < cut.shape().rank(); ++i) axes.push_back(i);
@@ -191,7 +192,7 @@ class Channels {
   Parts images_{}, lines_{};
 };
 
-// [c] beside x [n, c, ...].
+// Reshapes [c] to broadcast with x [n, c, ...].
 Expr beside(Lowering& l, Expr by_channel, const Shape& x) {
   std::vector<Extent> sizes(static_cast<std::size_t>(x.rank()), 1);
   sizes[1] = x[1];
@@ -205,22 +206,21 @@ struct Statistics {
 Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
   const Expr cut = channels.cut(x), typical = channels.typical_of(cut);
   const Expr d = channels.masked(cut - typical);
-  // A share of the variance from the start: sums of squares are infinite long before it is.
+  // Divides before summing, because a sum of squares overflows long before the variance does.
   const Expr share = literal(l, 1, x) / l.size(channels.count(), x.dtype());
   const Expr sum = channels.sum_of_chunks(d), squares = channels.sum_of_chunks(d * (d * share));
   const Expr lengths = channels.lengths(x.dtype());
   const Expr means = l.reshape(typical, sum.shape()) + sum / lengths;
   const Expr difference =
       l.binary(ScalarOp::maximum, squares - sum / lengths * (sum * share), literal(l, 0, x));
-  // Squares of very large numbers are infinite, the difference then is none: NaN only where the sum
-  // is.
+  // If squares overflow, the variance is infinite. It is NaN only if the sum is.
   const Expr overflows = l.binary(ScalarOp::eq, squares, literal(l, HUGE_VAL, x));
   const Expr centred = l.where(overflows, squares + (sum - sum), difference);
   const Shape by_channel{x.shape()[1]};
   if (!channels.in_chunks()) return {l.reshape(means, by_channel), l.reshape(centred, by_channel)};
   l.stored(means);
   l.stored(centred);
-  // From the first chunk's mean on, for the same reason as above.
+  // Measures from the first chunk's mean, for the same reason as above.
   const Extent none[] = {0, 0, 0};
   const Expr start = l.shrink(means, none, {1, 1, by_channel[0]});
   const Expr step = channels.sum_over_chunks((means - start) * lengths);
@@ -229,14 +229,14 @@ Statistics statistics_of(Lowering& l, Expr x, const Channels& channels) {
   return {mean, channels.sum_over_chunks(centred + between * (between * (lengths * share)))};
 }
 
-// The reciprocal deviation, from the input that is one or a variance.
+// The reciprocal standard deviation; the input is either that or a variance.
 Expr reciprocal(Lowering& l, bool by_batch, Expr given, Expr eps) {
   return by_batch ? given : l.unary(ScalarOp::rsqrt, given + eps);
 }
 
 }  // namespace
 
-// x, eps, running mean, running variance, momentum
+// Inputs: x, eps, running mean, running variance, momentum.
 void batch_stats(Lowering& l) {
   const Expr x = l.in(0);
   const Channels channels(l, x);
@@ -251,7 +251,8 @@ void batch_stats(Lowering& l) {
   l.out(3, l.in(3) * kept + unbiased * momentum);
 }
 
-// x, mean, reciprocal deviation or variance, eps, weight, bias; attrs: by the batch, weight, bias
+// Inputs: x, mean, reciprocal deviation or variance, eps, weight, bias. Attributes: whether the
+// statistics are the batch's, whether there is a weight, whether there is a bias.
 void batch_norm(Lowering& l) {
   const Expr x = l.in(0);
   const auto attrs = l.attrs();
@@ -262,8 +263,9 @@ void batch_norm(Lowering& l) {
   l.out(y);
 }
 
-// gradient, x, mean, reciprocal deviation or variance, eps, weight; attrs: by the batch, weight,
-// what is wanted of x, weight, bias: a bit each
+// Inputs: gradient, x, mean, reciprocal deviation or variance, eps, weight. Attributes: whether the
+// statistics are the batch's, whether there is a weight, and one bit for each wanted gradient: x,
+// weight, bias.
 void batch_norm_grad(Lowering& l) {
   const Expr g = l.in(0), x = l.in(1);
   const auto attrs = l.attrs();
@@ -277,7 +279,7 @@ void batch_norm_grad(Lowering& l) {
   if (wants(0)) {
     Expr dx = g;
     if (by_batch) {
-      // A number for all points: they multiply by it and do not divide.
+      // The reciprocal is computed once, so that all points multiply instead of dividing.
       const Expr share = literal(l, 1, x) / l.size(channels.count(), x.dtype());
       dx = dx - beside(l, sum * share, x.shape()) - d * beside(l, along * (r * share), x.shape());
     }

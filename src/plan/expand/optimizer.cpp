@@ -1,5 +1,5 @@
-// Updates of all parameters, and numbers over all of their gradients, in primitives; used when a
-// plan is built.
+// Updates of all parameters, and reductions over all of their gradients, in primitives, for
+// building plans.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -20,8 +20,8 @@ using plan::Lowering;
 
 namespace {
 
-// What GradScaler adds to an update: gradients are multiplied by the inverse of the scale, and
-// where one of them is not finite everything stays as it was. The last inputs.
+// The part of an update for GradScaler, whose tensors are the last inputs. Gradients are multiplied
+// by the inverse of the scale; if one of them is not finite, nothing is changed.
 class Scaling {
  public:
   Scaling(Lowering& l, std::int64_t kind) : l_(l) {
@@ -40,8 +40,8 @@ class Scaling {
   Expr skips_, inverse_;
 };
 
-// One parameter of an update: its value, gradient and states are inputs of the operation, value and
-// states its results; the numbers of the formula follow those of the last parameter.
+// One parameter of an update. Its value, gradient and states are inputs of the operation, its value
+// and states are results. The numbers of the formula follow the inputs of the last parameter.
 class Parameter {
  public:
   Parameter(Lowering& l, const Scaling& scaling, int number, int states, bool maximize)
@@ -71,7 +71,7 @@ class Parameter {
   Expr value_, gradient_;
 };
 
-// attrs: parameters, choices..., scaling
+// Attributes: the number of parameters, the optimizer's choices..., scaling.
 template <class Each>
 void update_all(Lowering& l, int states, bool maximize, Each each) {
   const auto attrs = l.attrs();
@@ -80,8 +80,8 @@ void update_all(Lowering& l, int states, bool maximize, Each each) {
     each(Parameter(l, scaling, i, states, maximize));
 }
 
-// Each input's elements to one number, then those numbers: few at once, so that kernels with the
-// same text are one launch, however many inputs there are.
+// Reduces each input to one number, then these numbers a few at a time, so that kernels with equal
+// text become one launch for any number of inputs.
 template <class Each>
 Expr over_all(Lowering& l, ReduceOp op, Each each) {
   constexpr std::size_t kAtOnce = 16;
@@ -113,8 +113,9 @@ Expr over_all(Lowering& l, ReduceOp op, Each each) {
 
 }  // namespace
 
-// Per parameter: value, gradient, buffer (if momentum). Then lr, momentum, 1 - dampening, decay.
-// attrs: parameters, momentum, nesterov, decay, dampening, first step, maximize, scaling
+// Inputs for each parameter: value, gradient, buffer (with momentum). Numbers: lr, momentum,
+// 1 - dampening, decay. Attributes: parameters, momentum, nesterov, decay, dampening, first step,
+// maximize, scaling.
 void sgd(Lowering& l) {
   const auto attrs = l.attrs();
   const int count = static_cast<int>(attrs[0]);
@@ -137,10 +138,10 @@ void sgd(Lowering& l) {
   }
 }
 
-// States: first and second moment, step count, the largest second moment if amsgrad. Numbers: lr,
-// 1 - beta1, beta2, 1 - beta2, eps, decay, log beta1, log beta2. attrs: parameters, decay (0 none,
-// 1 L2, 2 decoupled), amsgrad, maximize, scaling. Bias correction is -expm1(t log beta): 1 - beta^t
-// in f32 errs by 2e-5.
+// States: first moment, second moment, step count, and the largest second moment with amsgrad.
+// Numbers: lr, 1 - beta1, beta2, 1 - beta2, eps, decay, log beta1, log beta2. Attributes:
+// parameters, decay (0 none, 1 L2, 2 decoupled), amsgrad, maximize, scaling. The bias correction is
+// -expm1(t log beta), because 1 - beta^t in f32 has an error of 2e-5.
 void adam(Lowering& l) {
   const std::int64_t decay = l.attrs()[1];
   const bool amsgrad = l.attrs()[2] != 0;
@@ -170,8 +171,9 @@ void adam(Lowering& l) {
   });
 }
 
-// States: average of squares, of gradients (if centered), momentum (if any). Numbers: lr, alpha,
-// 1 - alpha, eps, momentum, decay. attrs: parameters, decay, centered, momentum, maximize, scaling
+// States: average of squares, average of gradients (if centered), momentum (if any). Numbers: lr,
+// alpha, 1 - alpha, eps, momentum, decay. Attributes: parameters, decay, centered, momentum,
+// maximize, scaling.
 void rmsprop(Lowering& l) {
   const auto attrs = l.attrs();
   const bool decay = attrs[1] != 0, centered = attrs[2] != 0, momentum = attrs[3] != 0;
@@ -198,8 +200,8 @@ void rmsprop(Lowering& l) {
   });
 }
 
-// States: sum of squares, step count. Numbers: lr, its decay, eps, decay. attrs: parameters, decay,
-// maximize, scaling
+// States: sum of squares, step count. Numbers: lr, its decay, eps, weight decay. Attributes:
+// parameters, decay, maximize, scaling.
 void adagrad(Lowering& l) {
   const bool decay = l.attrs()[1] != 0;
   update_all(l, 2, l.attrs()[2] != 0, [&](const Parameter& parameter) {
@@ -215,8 +217,8 @@ void adagrad(Lowering& l) {
   });
 }
 
-// State: average of gradients. Numbers: lr, 1 - beta1, 1 - beta2, decay. attrs: parameters, decay,
-// scaling
+// State: average of gradients. Numbers: lr, 1 - beta1, 1 - beta2, decay. Attributes: parameters,
+// decay, scaling.
 void lion(Lowering& l) {
   const bool decay = l.attrs()[1] != 0;
   update_all(l, 1, false, [&](const Parameter& parameter) {
@@ -231,8 +233,9 @@ void lion(Lowering& l) {
 
 namespace {
 
-// A matrix near the orthogonal one: x divided by its norm, then x <- a x + b (x xᵀ) x + c (x xᵀ)²
-// x. Rounded to bf16 where PyTorch does; x xᵀ or xᵀ x, whichever is smaller.
+// Approximates the nearest orthogonal matrix: divides x by its norm, then repeats x <- a x + b (x
+// xᵀ) x + c (x xᵀ)² x. Values are rounded to bf16 where PyTorch does so. The smaller of x xᵀ and xᵀ
+// x is used.
 Expr orthogonalized(Lowering& l, Expr x, std::int64_t steps, Expr eps,
                     const std::array<Expr, 3>& coefficients) {
   const auto& [a, b, c] = coefficients;
@@ -256,8 +259,8 @@ Expr orthogonalized(Lowering& l, Expr x, std::int64_t steps, Expr eps,
 
 }  // namespace
 
-// State: momentum. Numbers: lr, momentum, 1 - momentum, decay, eps, a, b, c. attrs: parameters,
-// nesterov, iterations, learning rates as AdamW's, scaling
+// State: momentum. Numbers: lr, momentum, 1 - momentum, decay, eps, a, b, c. Attributes:
+// parameters, nesterov, iterations, whether learning rates match AdamW, scaling.
 void muon(Lowering& l) {
   const auto attrs = l.attrs();
   const bool nesterov = attrs[1] != 0, matches_adamw = attrs[3] != 0;
@@ -290,7 +293,7 @@ void any_nonfinite(Lowering& l) {
   }));
 }
 
-// (sum |x|^p)^(1/p), or the largest |x|. attrs: bits of p
+// Computes (sum |x|^p)^(1/p), or the largest |x|. Attributes: the bits of p.
 void total_norm(Lowering& l) {
   const double p = std::bit_cast<double>(l.attrs()[0]);
   const auto magnitude = [&](Expr x) { return l.unary(ScalarOp::abs, x); };

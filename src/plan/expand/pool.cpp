@@ -1,4 +1,5 @@
-// Pooling and its gradients in primitives: reductions over windows, and sums where they overlap.
+// Pooling and its gradients in primitives: reductions over windows, and sums of overlapping
+// windows.
 #include <limits>
 
 #include "graph/attributes/pooling.h"
@@ -16,10 +17,10 @@ using plan::Extent;
 using plan::Lowering;
 using plan::Shape;
 
-constexpr std::int64_t kTaps[] = {4, 5};  // of [n, oh, ow, c, kh, kw]
+constexpr std::int64_t kTaps[] = {4, 5};  // axes of [n, oh, ow, c, kh, kw]
 
-// The windows of images of one size and their results. All images of all channels side by side, c
-// being 1; or with their channels last, where `like` lies so.
+// The windows of images of one size, and their results. The images of all channels count as
+// separate images with c = 1, or channels are last if `like` prefers them last.
 struct Pool {
   Pool(Lowering& l, const Shape& images, const Shape& results, Expr like)
       : l(l),
@@ -39,7 +40,7 @@ struct Pool {
             .count = image_of(results)};
   }
 
-  // [n, height, width, c] of an operand of either size, and a result of it.
+  // Converts an operand of either size to [n, height, width, c], and back.
   Expr inside(Expr x, const ImageSize& size) const {
     constexpr std::int64_t kOrder[] = {0, 2, 3, 1};
     return channels_last ? l.permute(x, kOrder) : l.reshape(x, {n, size.height, size.width, 1});
@@ -52,21 +53,23 @@ struct Pool {
     return images;
   }
 
-  // [n, oh, ow, c, kh, kw]
+  // The windows: [n, oh, ow, c, kh, kw].
   Expr seen(Expr x, double fill) const { return windows_of(l, windows, inside(x, image), fill); }
-  // A number for each window, to be used beside its taps: [n, oh, ow, c, 1, 1] or [.., 1, 1, c].
+  // Reshapes one number per window to broadcast with the taps: [n, oh, ow, c, 1, 1] or
+  // [n, oh, ow, 1, 1, c].
   Expr beside(Expr results, bool last) const {
     const ImageSize& count = windows.count;
     const Shape before{n, count.height, count.width, c, 1, 1},
         after{n, count.height, count.width, 1, 1, c};
     return l.reshape(inside(results, count), last ? after : before);
   }
-  // [n, oh, ow, kh, kw, c] added up to the node's shape.
+  // Adds up windows [n, oh, ow, kh, kw, c] to the node's shape.
   Expr images_of(Expr taps) const { return outside(scattered(l, windows, taps, image)); }
   Shape taps() const {
     return {n, windows.count.height, windows.count.width, spec.kernel.height, spec.kernel.width, c};
   }
-  // The number of a tap in its window, i32, [1, 1, 1, kh, kw] with a last axis, or one before them.
+  // The number of each tap in its window as i32, [1, 1, 1, kh, kw] with one more axis at either
+  // end.
   Expr numbers(bool last) const {
     const std::int64_t kh = spec.kernel.height, kw = spec.kernel.width;
     const Expr number = l.iota({kh, kw}, 0) * l.size(kw, DType::i64) + l.iota({kh, kw}, 1);
@@ -77,7 +80,7 @@ struct Pool {
     return l.binary(ScalarOp::eq, l.cast(beside(positions, last), DType::i32), numbers(last));
   }
 
-  // The index of a window along one direction, beside results [n, oh, ow, c].
+  // The index of a window along one direction, to broadcast with results [n, oh, ow, c].
   Expr window(int axis) const {
     const ImageSize& count = windows.count;
     return l.iota(axis == 1 ? Shape{1, count.height, 1, 1} : Shape{1, 1, count.width, 1}, axis);
@@ -92,7 +95,7 @@ struct Pool {
   Extent n, c;
 };
 
-// The first tap of each window along a direction that is not in the padding.
+// For each window, its first tap along a direction that is not in the padding.
 Expr first_tap(const Pool& p, int axis, std::int64_t stride, std::int64_t padding,
                std::int64_t dilation) {
   Lowering& l = p.l;
@@ -101,7 +104,7 @@ Expr first_tap(const Pool& p, int axis, std::int64_t stride, std::int64_t paddin
   return (in_padding + p.number(dilation - 1)) / p.number(dilation);
 }
 
-// How many elements of each window along a direction count.
+// For each window, the number of elements along a direction that count.
 Expr counted(const Pool& p, int axis, std::int64_t kernel, std::int64_t stride,
              std::int64_t padding, Extent size) {
   Lowering& l = p.l;
@@ -112,7 +115,7 @@ Expr counted(const Pool& p, int axis, std::int64_t kernel, std::int64_t stride,
   return past - l.binary(ScalarOp::maximum, start, l.constant(0, DType::i64));
 }
 
-// How many elements the mean of each window is of: one number, or [1, oh, ow, 1].
+// For each window, the number of elements in its mean: one number, or [1, oh, ow, 1].
 Expr divisor(const Pool& p, DType dtype) {
   const PoolSpec& s = p.spec;
   const Extent2 reach = p.windows.reach();
@@ -136,7 +139,8 @@ Expr divisor(const Pool& p, DType dtype) {
 
 }  // namespace
 
-// x: the largest elements, and where in their windows the first of them are
+// Inputs: x. Results: the largest elements, and the positions of the first of them in their
+// windows.
 void max_pool(Lowering& l) {
   const Expr x = l.in(0);
   const Pool p(l, x.shape(), l.shape(), x);
@@ -146,7 +150,7 @@ void max_pool(Lowering& l) {
   Expr position = l.reduce(ReduceOp::ArgMax, seen, kTaps);
   const PoolSpec& s = p.spec;
   if (s.padding != Extent2(0)) {
-    // Where all elements are -inf the padding is as large: the first element has it.
+    // If all elements are -inf, the padding is as large as they are, so the first element is taken.
     const Expr first = first_tap(p, 1, s.stride.height, s.padding.height, s.dilation.height) *
                            p.number(s.kernel.width) +
                        first_tap(p, 2, s.stride.width, s.padding.width, s.dilation.width);
@@ -157,7 +161,7 @@ void max_pool(Lowering& l) {
   l.out(1, p.outside(l.stored(l.cast(position, small ? DType::u8 : DType::i32))));
 }
 
-// The gradient of the result, positions
+// Inputs: the gradient of the result, positions.
 void max_pool_grad(Lowering& l) {
   const Expr g = l.in(0);
   const Expr positions = l.in(1);
@@ -166,7 +170,7 @@ void max_pool_grad(Lowering& l) {
       l.where(p.is_chosen(positions, true), p.beside(g, true), l.constant(0, g.dtype()))));
 }
 
-// Images, positions: what is there
+// Inputs: images, positions. Result: the images' elements at the positions.
 void max_pool_at(Lowering& l) {
   const Expr x = l.in(0);
   const Pool p(l, x.shape(), l.shape(), x);

@@ -1,5 +1,5 @@
-// Recurrent layers, step by step: a product with the state, then one kernel for all gates and the
-// new state. What every step has is written where the sequence of it lies.
+// Recurrent layers, written out step by step: a product with the state, then one kernel for all
+// gates and the new state. Each step writes its outputs into their place in the whole sequence.
 #include <vector>
 
 #include "graph/attributes/recurrence.h"
@@ -16,13 +16,13 @@ using plan::Extent;
 using plan::Lowering;
 using plan::Shape;
 
-// A sequence [length, batch, ...], its steps in the order they are taken.
+// A sequence [length, batch, ...], with steps in the order in which they are computed.
 class Sequence {
  public:
   Sequence(Lowering& l, const Shape& x, std::int64_t gates, bool reverse)
       : length(x[0]), batch(x[1]), size(x[2] / gates), l_(l), reverse_(reverse) {}
 
-  // Of [length, batch, n]: the step's [batch, n].
+  // The slice [batch, n] of a sequence [length, batch, n] for a step, in f32 if it is halves.
   Expr at(Expr all, std::int64_t step) const {
     const Shape shape = all.shape();
     const Extent start[] = {place(step), 0, 0};
@@ -34,19 +34,19 @@ class Sequence {
     const Extent start[] = {0, number * size};
     return l_.shrink(all, start, {batch, size});
   }
-  // What a step has of a sequence: written there.
+  // A step's value as a part of a sequence, to be written into the memory of the whole sequence.
   Expr part(Expr value, DType dtype) const {
     return l_.placed(l_.reshape(l_.cast(value, dtype), {1, batch, value.shape()[1]}));
   }
-  // Of the parts, or parts of several gates joined, of all steps in the order they are taken.
+  // The whole sequence, from the parts of all steps in the order in which they are computed.
   Expr join(std::vector<Expr> parts) const {
     if (reverse_) parts = {parts.rbegin(), parts.rend()};
     return l_.join(parts, 0);
   }
-  // A part as it is used.
+  // The value [batch, n] of a part, for further computation.
   Expr value(Expr part) const { return widened(l_, l_.reshape(part, {batch, part.shape()[2]})); }
 
-  // The steps are written out, so that their number is fixed.
+  // A plain number, because the steps are written out.
   std::int64_t length;
   Extent batch, size;
 
@@ -82,7 +82,7 @@ void recurrent(Lowering& l) {
   Expr last;
   for (std::int64_t step = 0; step < s.length; ++step) {
     const Expr in = s.at(x, step);
-    // The state's part of the gates; of no state and no bias there is none.
+    // The state's contribution to the gates; empty without a state and a bias.
     Expr state = !h.is_none() ? plan::matmul(l, h, weight, false, true, r.tf32) : Expr{};
     if (r.biased) state = !state.is_none() ? state + bias : l.expand(bias, in.shape());
     const Expr all = state.is_none() ? in : in + state;
@@ -112,7 +112,8 @@ void recurrent(Lowering& l) {
     output.push_back(s.part(last, dtype));
     h = s.value(output.back());
     for (std::size_t k = 0; k < keep.size(); ++k) {
-      // Cells add up over all steps: halves would lose what single steps add.
+      // Cells are kept in f32: they accumulate over all steps, and halves would lose small
+      // contributions.
       const bool cell = r.is_lstm() && k == 4;
       kept[k].push_back(s.part(keep[k], cell ? inner : dtype));
       if (cell && step + 1 < s.length) c = s.value(kept[k].back());
@@ -131,7 +132,7 @@ void recurrent_grad(Lowering& l) {
   int next = 0;
   const Expr weight = l.in(next++);
   const Expr projection = of.projected ? l.in(next++) : Expr{};
-  // Of h a GRU needs the value, of c an LSTM.
+  // The initial state: a GRU's gradient reads h, an LSTM's reads c.
   const Expr first = of.has_states && of.kept() > 0 ? l.in(next++) : Expr{};
   const Expr output = of.is_lstm() ? Expr{} : l.stored_in(next++);
   std::vector<Expr> kept;
@@ -140,7 +141,7 @@ void recurrent_grad(Lowering& l) {
   Expr dh = r.h ? l.in(next++) : Expr{}, dc = r.c ? l.in(next++) : Expr{};
   const Sequence s(l, l.shape(), gates_of(of.cell), of.reverse);
   const DType dtype = l.dtype();
-  std::vector<Expr> to_x, to_state, to_h;  // gradients of the gates and of h, by step
+  std::vector<Expr> to_x, to_state, to_h;  // gradients of the gates and of h, for each step
   const auto joined = [&](std::initializer_list<Expr> gates) {
     std::vector<Expr> parts;
     for (const Expr& gate : gates) parts.push_back(s.part(gate, dtype));
@@ -158,7 +159,7 @@ void recurrent_grad(Lowering& l) {
       to_h.push_back(s.part(dh, dtype));
       dh = plan::matmul(l, s.value(to_h.back()), projection, false, false, of.tf32);
     }
-    Expr more;  // what goes past the product
+    Expr more;  // the part of h's gradient that bypasses the product
     if (of.is_lstm()) {
       const Expr i = s.at(kept[0], step), f = s.at(kept[1], step), g = s.at(kept[2], step),
                  o = s.at(kept[3], step), t = l.unary(ScalarOp::tanh, s.at(kept[4], step));

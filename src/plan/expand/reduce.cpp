@@ -1,4 +1,4 @@
-// Reductions and what is composed of them, in primitives; used when a plan is built.
+// Reductions and operations composed of them, in primitives, for building plans.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -24,11 +24,11 @@ Extent elements(Expr x, std::span<const std::int64_t> axes) {
 
 // Whether a count of elements is at most `number`.
 bool is_at_most(Extent count, double number) {
-  constexpr double kLargest = 0x1p62;  // what is larger is no count
+  constexpr double kLargest = 0x1p62;  // larger than any count
   return number >= kLargest || (number >= 0 && count <= static_cast<std::int64_t>(number));
 }
 
-// attrs: bits of the correction, axes
+// Attributes: the bits of the correction, axes.
 Expr variance(Lowering& l) {
   const Expr x = l.in(0);
   const auto axes = l.attrs().subspan(1);
@@ -55,7 +55,7 @@ Expr mean_over(Lowering& l, Expr x, std::span<const std::int64_t> axes, bool kee
 
 Expr log_sum_exp(Lowering& l, Expr x, std::span<const std::int64_t> axes) {
   const Expr largest = l.reduce(ReduceOp::Max, x, axes, true);
-  // An infinite one would leave inf - inf.
+  // An infinite maximum would give inf - inf.
   const Expr infinity = literal(l, std::numeric_limits<double>::infinity(), x);
   const Expr finite = l.binary(ScalarOp::lt, l.unary(ScalarOp::abs, largest), infinity);
   const Expr top = l.where(finite, largest, literal(l, 0, x));
@@ -69,7 +69,7 @@ void min_along(Lowering& l) { extremum_along(l, ReduceOp::Min, ReduceOp::ArgMin)
 void var(Lowering& l) { l.out(variance(l)); }
 void std(Lowering& l) { l.out(l.unary(ScalarOp::sqrt, variance(l))); }
 
-// attrs: bits of p, axes
+// Attributes: the bits of p, axes.
 void norm(Lowering& l) {
   const double p = std::bit_cast<double>(l.attrs()[0]);
   const auto axes = l.attrs().subspan(1);
@@ -92,7 +92,7 @@ void softmax(Lowering& l) {
   const Expr x = l.in(0);
   const auto axis = l.attrs();
   const Expr e = l.unary(ScalarOp::exp, x - l.reduce(ReduceOp::Max, x, axis, true));
-  // One division a row: the sum is between 1 and the length of the row.
+  // One division per row is safe, because the sum is between 1 and the length of the row.
   l.out(e * (literal(l, 1, x) / l.reduce(ReduceOp::Sum, e, axis, true)));
 }
 void log_softmax(Lowering& l) {

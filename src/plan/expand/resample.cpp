@@ -1,5 +1,5 @@
-// Resized images in primitives. Both directions of an axis are a banded matrix, given by formulas:
-// an element of the result, or of the gradient, is a sum over a few neighbours.
+// Resized images in primitives. Along each axis, resizing and its gradient are multiplications by a
+// banded matrix given by formulas: every element is a sum over a few neighbours.
 #include <algorithm>
 
 #include "graph/attributes/pooling.h"
@@ -19,12 +19,13 @@ using plan::Shape;
 
 Extent rounded_up(Extent a, Extent b) { return (a + b - 1) / b; }
 
-// One axis: `from` elements before, `to` after resizing. Indices are i64, weights in `dtype`.
+// One axis with `from` elements before and `to` after resizing. Indices are i64, weights have
+// `dtype`.
 struct Axis {
   Lowering& l;
   Resampling mode;
   Extent from, to;
-  Expr ratio;  // from / to; not of means
+  Expr ratio;  // from / to; unused for means
   DType dtype;
 
   Expr number(Extent n) const { return l.size(n, DType::i64); }
@@ -35,20 +36,20 @@ struct Axis {
   Expr half(double sign) const { return l.constant(sign * 0.5, dtype); }
   Expr floored(Expr a) const { return l.cast(l.unary(ScalarOp::floor, a), DType::i64); }
 
-  // ---- Where an element of the result comes from.
+  // ---- The elements that contribute to element o of the result.
 
-  // Its place among the elements before, in `dtype`.
+  // The position of o among the original elements, in `dtype`.
   Expr place(Expr o) const {
     const Expr at = l.cast(o, dtype);
     if (mode != Resampling::bilinear) return at * ratio;
     return not_negative((at + half(1)) * ratio - half(1));
   }
-  // nearest: the element; bilinear: the first of two.
+  // For nearest the original element; for bilinear the first of two.
   Expr source(Expr o) const { return least(floored(place(o)), from - 1); }
   Expr next(Expr source) const { return least(source + number(1), from - 1); }
-  // bilinear: the weight of the second.
+  // For bilinear the weight of the second element.
   Expr weight(Expr o) const { return place(o) - l.cast(source(o), dtype); }
-  // mean: elements [first, past).
+  // For means the range [first, past) of original elements.
   Expr first(Expr o) const { return o * number(from) / number(to); }
   Expr past(Expr o) const { return ((o + number(1)) * number(from) + number(to - 1)) / number(to); }
   Expr count(Expr o) const { return l.cast(past(o) - first(o), dtype); }
@@ -58,8 +59,8 @@ struct Axis {
   }
   Extent most_in_mean() const { return plan::lesser(from, rounded_up(from, to) + 1); }
 
-  // ---- Which elements of the result an element before went into: `most_uses` of them from
-  // `first_use` on, and some more, whose share is 0.
+  // ---- The elements of the result to which an original element contributes: `most_uses` of them
+  // from `first_use` on. Some of these may have a share of 0.
 
   Extent most_uses() const {
     if (mode == Resampling::mean) return plan::lesser(to, rounded_up(to, from) + 1);
@@ -77,7 +78,7 @@ struct Axis {
                                                       : (at - l.constant(1, dtype)) / ratio;
     return least(not_negative(floored(start) - number(1)), to - most);
   }
-  // How much of element i went into element o.
+  // The share of original element i in element o.
   Expr share(Expr o, Expr i) const {
     const Expr nothing = l.constant(0, dtype), all = l.constant(1, dtype);
     if (mode == Resampling::mean) return l.where(is_in_mean(o, i), all / count(o), nothing);
@@ -89,13 +90,13 @@ struct Axis {
   }
 };
 
-// All images side by side: [n, height, width].
+// Images with the channels as separate images: [n, height, width].
 struct Images {
   Images(Lowering& l, Expr x, int site) : l(l), image(image_of(x.shape())), site(site) {
     n = x.shape().numel() / (image.height * image.width);
     flat = l.reshape(x, {x.shape().numel()});
   }
-  // The elements at indices of a shape with n as its first axis, in f32 if they are halves.
+  // The elements at indices whose first axis is n, converted to f32 if they are halves.
   Expr at(const Shape& shape, Expr row, Expr column) const {
     const auto size = [&](Extent number) { return l.size(number, DType::i64); };
     const Expr number = (l.iota(shape, 0) * size(image.height) + row) * size(image.width) + column;
@@ -126,7 +127,7 @@ struct Axes {
 
 Expr nothing(Lowering& l) { return l.expand(l.constant(0, l.dtype()), l.shape()); }
 
-// [n, oh, ow]
+// Returns [n, oh, ow].
 Expr interpolated(Lowering& l, const Axes& axes, const Images& x, const ImageSize& size) {
   const Shape shape{x.n, size.height, size.width};
   const Expr i = l.iota(shape, 1), j = l.iota(shape, 2);
@@ -140,7 +141,7 @@ Expr interpolated(Lowering& l, const Axes& axes, const Images& x, const ImageSiz
   return (one - down) * along(row) + down * along(axes.height.next(row));
 }
 
-// A sum over the neighbours of each element: [n, height, width, rows of them, columns].
+// A sum over the neighbours of each element: [n, height, width, rows, columns].
 struct Neighbours {
   Neighbours(Lowering& l, Extent n, const ImageSize& size, Extent rows, Extent columns)
       : shape{n, size.height, size.width, rows, columns},
@@ -156,7 +157,7 @@ struct Neighbours {
   Expr i, j, row, column;
 };
 
-// [n, oh, ow]; what is not in a mean does not touch it, not even as NaN.
+// Returns [n, oh, ow]. Elements outside of a mean must not affect it, even if they are NaN.
 Expr averaged(Lowering& l, const Axes& axes, const Images& x, const ImageSize& size) {
   const Axis &h = axes.height, &w = axes.width;
   const Neighbours near(l, x.n, size, h.most_in_mean(), w.most_in_mean());
@@ -173,7 +174,7 @@ Expr averaged(Lowering& l, const Axes& axes, const Images& x, const ImageSize& s
 
 }  // namespace
 
-// x, ratios of the sizes
+// Inputs: x, and the ratios of the sizes.
 void resample(Lowering& l) {
   const int site = l.next_site();  // indices are formulas, never out of range
   if (l.shape().numel() == 0) return l.out(nothing(l));
@@ -186,7 +187,7 @@ void resample(Lowering& l) {
   l.out(l.reshape(y, l.shape()));
 }
 
-// The gradient of the result, ratios of the sizes
+// Inputs: the gradient of the result, and the ratios of the sizes.
 void resample_grad(Lowering& l) {
   const int site = l.next_site();  // indices are formulas, never out of range
   if (l.shape().numel() == 0) return l.out(nothing(l));

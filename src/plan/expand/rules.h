@@ -1,4 +1,4 @@
-// The expansions of composed operations into primitives, and which operation has which.
+// The expansions of composed operations into primitives, and the table of them.
 #pragma once
 
 #include "graph/record/op.h"
@@ -6,7 +6,7 @@
 
 namespace volta::graph {
 
-// The expansion of an operation; null where the planner knows it as a primitive.
+// Returns the expansion of an operation; null if the operation is a primitive of the planner.
 VOLTA_BACKEND_API plan::Expansion expansion_of(OpId op);
 
 namespace expand {

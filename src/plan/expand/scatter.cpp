@@ -1,6 +1,6 @@
-// Scattering rows in primitives. Ids are sorted, stably, so that the rows of one id stand together
-// and in their order; each result then sums its segment, or takes its last. Nothing is atomic: the
-// order of additions, and who writes last, are functions of the ids alone.
+// Scattering rows in primitives. A stable sort of the ids brings the rows of each id together in
+// their order; each result then sums its segment, or takes its last row. There are no atomic
+// operations, so the order of additions, and which row is written last, depend only on the ids.
 #include "plan/expand/scatter.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool scatter_compares_all(std::int64_t n, std::int64_t k, std::int64_t d) {
   const auto within = [&](std::int64_t limit, std::int64_t factor) {
     return factor == 0 ? kMost : limit / factor;
   };
-  // n * k * d <= kMost, without the product.
+  // Tests n * k * d <= kMost without overflow.
   return k <= 1 || within(within(within(kMost, n), k), d) >= 1;
 }
 
@@ -33,10 +33,11 @@ using plan::Shape;
 
 namespace {
 
-// From this many ids on, segments are summed in chunks: one id may be most of them.
+// With at least this many ids, segments are summed in chunks, because most rows may have the same
+// id.
 constexpr std::int64_t kChunkedIds = 512;
 
-// About as many chunks as a chunk has rows: neither a chunk nor a segment of chunks is long.
+// Chooses chunks such that neither a chunk nor a list of chunks is long: their lengths are similar.
 Extent chunk_rows(Extent ids) {
   return plan::evaluated(
       [](std::span<const std::int64_t> count) {
@@ -49,7 +50,7 @@ Extent chunk_rows(Extent ids) {
 
 Expr below(Lowering& l, Expr a, Expr b) { return l.binary(ScalarOp::lt, a, b); }
 
-// Whether every result looks at every id, as scatter_compares_all decides.
+// Whether every result is compared with every id, as scatter_compares_all decides.
 bool compares_all(Extent n, Extent k, Extent d) {
   return plan::evaluated(
              [](std::span<const std::int64_t> a) -> std::int64_t {
@@ -58,7 +59,7 @@ bool compares_all(Extent n, Extent k, Extent d) {
              {n, k, d}) != 0;
 }
 
-// A value per result as it varies over [results, segment, columns].
+// Reshapes a value per result to broadcast over [results, segment, columns].
 Expr per_row(Lowering& l, Expr x) { return l.reshape(x, {x.shape()[0], 1}); }
 Expr per_element(Lowering& l, Expr x) {
   const Shape shape = x.shape();
@@ -72,7 +73,8 @@ DType sum_dtype(DType dtype) {
 
 Expr i32(Lowering& l, Extent number) { return l.size(number, DType::i32); }
 
-// Every result looks at every id: no step of its own, so that it fuses with what is around it.
+// Compares every result with every id. This is no step of its own, so it fuses with its
+// surroundings.
 Expr compare_all(Lowering& l, Expr rows, Expr ids, Extent n) {
   const Extent k = rows.shape()[0], d = rows.shape()[1];
   const std::int64_t order[] = {1, 0}, axis = 2;
@@ -86,7 +88,7 @@ Expr compare_all(Lowering& l, Expr rows, Expr ids, Extent n) {
 
 class Segments {
  public:
-  // ids [k] in [0, n)
+  // The ids [k] are in [0, n).
   Segments(Lowering& l, Expr ids, Extent n, int site)
       : l_(l), n_(n), k_(ids.shape()[0]), site_(site) {
     const DType key = n < INT32_MAX ? DType::i32 : DType::i64;
@@ -100,13 +102,13 @@ class Segments {
     end_ = l.search(sorted_, next_id_, 0, 1, k_);
   }
 
-  // rows [k, d]
+  // The sum of rows [k, d] for each id.
   Expr sum(Expr rows) {
     rows_ = rows;
     return k_ < kChunkedIds ? sum_rows() : sum_chunks();
   }
 
-  // [n]: the last place of each id, -1 where it has none.
+  // The last position of each id, [n]; -1 if it does not occur.
   Expr last() {
     const Expr one = l_.constant(1, DType::i32), zero = l_.constant(0, DType::i32);
     const Expr end = l_.bounded(l_.binary(ScalarOp::maximum, end_ - one, zero), k_, site_);
@@ -114,13 +116,13 @@ class Segments {
   }
 
  private:
-  // Halves are added up in f32.
+  // Halves are summed in f32.
   Expr rows_at(Expr numbers) {
     const Expr rows = l_.gather(rows_, l_.bounded(numbers, k_, site_));
     return l_.cast(rows, sum_dtype(rows.dtype()));
   }
 
-  // The row whose id is the one at `position` of the sorted ones: [..., d].
+  // The row whose id is at `position` in the sorted order: [..., d].
   Expr row_at(Expr position) {
     const Expr last = i32(l_, k_ - 1);
     const Expr inside = l_.bounded(l_.binary(ScalarOp::minimum, position, last), k_, site_);
@@ -139,8 +141,8 @@ class Segments {
     return add_up(row_at(per_row(l_, begin_) + j), below(l_, j, per_row(l_, length)), length);
   }
 
-  // Chunks that lie in one segment are summed first; a segment then adds the rows before its first
-  // whole chunk, the chunks, the rows after its last.
+  // Chunks that lie within one segment are summed first. A segment then adds the rows before its
+  // first whole chunk, the chunks, and the rows after its last whole chunk.
   Expr sum_chunks() {
     const Extent chunk = chunk_rows(k_), chunks = k_ / chunk;
     const Expr sums = chunk_sums(chunk, chunks);
@@ -162,7 +164,7 @@ class Segments {
     return add_up(value, below(l_, j, per_row(l_, length)), length);
   }
 
-  // [chunks, d]: of chunks that have one id only; nothing of the others.
+  // The sums of chunks that have one id only, [chunks, d]; other chunks are not computed.
   Expr chunk_sums(Extent chunk, Extent chunks) {
     const Extent start[] = {0, 0}, end[] = {0, chunk - 1}, none[] = {0};
     const auto in_chunks = [&](Expr x) {
@@ -204,7 +206,7 @@ Expr last_at(Lowering& l, Expr ids, Extent n, int site) {
   return l.reduce(ReduceOp::Max, place, {&axis, 1});
 }
 
-// rows [k, ...] added into zeros [n, ...] at ids [k]: each result sums the rows whose id it is, in
+// Adds rows [k, ...] into zeros [n, ...] at ids [k]: each result sums the rows with its id, in
 // order.
 void scatter_rows(Lowering& l) {
   const Expr ids = l.in(1);

@@ -10,7 +10,7 @@ using plan::Shape;
 
 namespace {
 
-// A shape as [before, extent, after] around an axis.
+// Reshapes a shape to [before, extent, after] around an axis.
 Shape around(const Shape& shape, int axis) {
   plan::Extent sizes[] = {1, 1, 1};
   for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
@@ -21,7 +21,7 @@ Shape around(const Shape& shape, int axis) {
 
 void cumsum(Lowering& l) { l.out(l.scan(l.in(0), l.attrs()[0], l.attrs()[1] != 0)); }
 
-// attrs: count, descending
+// Attributes: count, descending.
 void sort(Lowering& l) {
   const Expr x = l.stored_in(0);
   const Shape shape = around(x.shape(), x.shape().rank() - 1);

@@ -1,4 +1,4 @@
-// Which operation is expanded by which rule. Operations that are formulas need no row.
+// The table of expansions. Operations that are formulas need no row.
 #include <array>
 #include <cstddef>
 

@@ -22,9 +22,10 @@ Number rounded_up(Number a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// One direction of the windows. Tap k of window i lies at pixel stride i + dilation k - padding.
-// With `shift` zeros before the first tap the padding is `skipped` strides, and tap j, counted with
-// them, of stride t + r lies at stride (i + t - skipped) + r: sums over t along diagonals.
+// One direction of the windows. Tap k of window i is at pixel stride i + dilation k - padding. With
+// `shift` zeros before the first tap, the padding is `skipped` whole strides. Tap stride t + r,
+// counted with the zeros, is then at pixel stride (i + t - skipped) + r, which gives sums over t
+// along diagonals.
 struct Direction {
   Direction(std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t dilation)
       : stride(stride),
@@ -36,7 +37,7 @@ struct Direction {
   std::int64_t stride, dilation, reach, shift, skipped, steps;
 };
 
-// Taps `dilation` apart, zeros between, before and after them: whole strides.
+// Spreads the taps `dilation` apart, with zeros between, before and after them, to whole strides.
 Expr spaced(Lowering& l, const Direction& d, Expr x, int axis) {
   const Shape shape = x.shape();
   if (d.dilation > 1) {
@@ -51,7 +52,7 @@ Expr spaced(Lowering& l, const Direction& d, Expr x, int axis) {
                shape.with(axis, d.steps * d.stride), 0);
 }
 
-// `count` elements along the axis from `start` on, zeros past its end.
+// Takes `count` elements along the axis from `start` on, with zeros past its end.
 Expr part(Lowering& l, Expr x, int axis, std::int64_t start, Extent count) {
   const Shape shape = x.shape();
   x = l.pad(x, nothing(shape), shape.with(axis, plan::greater(shape[axis], start + count)), 0);
@@ -83,7 +84,8 @@ Expr scattered(Lowering& l, const Windows& w, Expr seen, const ImageSize& image)
   const Extent n = seen.shape()[0], c = seen.shape()[5];
   Expr x = spaced(l, h, spaced(l, v, seen, 3), 4);
   x = l.reshape(x, {n, w.count.height, w.count.width, v.steps, v.stride, h.steps, h.stride * c});
-  // What is wanted of the diagonals is taken before they are added up: whole strides of pixels.
+  // The needed part of the diagonals is cut out before they are added up, in whole strides of
+  // pixels.
   const Extent rows = rounded_up(image.height, v.stride),
                columns = rounded_up(image.width, h.stride);
   const std::int64_t order[] = {0, 1, 4, 2, 6, 5, 3};  // n, oh, stride, ow, stride c, steps, steps

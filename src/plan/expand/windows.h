@@ -1,4 +1,4 @@
-// Windows of images, channels last: what they see, and what they add up to where they overlap.
+// Windows of images with channels last: extracting them, and adding them up where they overlap.
 #pragma once
 
 #include "plan/lower/lowering.h"
@@ -20,13 +20,14 @@ struct Windows {
   }
 };
 
-// Images [n, h, w, c] as [n, oh, ow, c, kh, kw], `fill` where a window reaches beyond them.
+// Extracts the windows of images [n, h, w, c] as [n, oh, ow, c, kh, kw], with `fill` where a window
+// extends beyond the image.
 plan::Expr windows_of(plan::Lowering& l, const Windows& windows, plan::Expr images, double fill);
 // The size of images [.., height, width].
 inline ImageSize image_of(const plan::Shape& shape) {
   return {shape[shape.rank() - 2], shape[shape.rank() - 1]};
 }
-// Adds up what windows [n, oh, ow, kh, kw, c] have at every pixel of images [n, h, w, c].
+// Adds up windows [n, oh, ow, kh, kw, c] at every pixel of images [n, h, w, c].
 plan::Expr scattered(plan::Lowering& l, const Windows& windows, plan::Expr seen,
                      const ImageSize& image);
 

@@ -71,9 +71,9 @@ int Fusion::owner_of(int number) {
   return owner;
 }
 
-// Calls are never joined, so neither are two parts of which one depends on the other through a
-// call. Steps of a sequence read the same weights, and gradients read the inputs of their layer;
-// without this test all pairs of them would be tried. The trunk of a part is the last of the parts
+// Calls are never joined, so neither are two parts if one depends on the other through a call.
+// Steps of a sequence read the same weights, and gradients read the inputs of their layer; without
+// this test all pairs of them would be tried. The trunk of a part is the last of the parts
 // that it needs; dependencies along trunks are found without a search.
 void Fusion::find_trunks() {
   const std::size_t count = parts_.size();

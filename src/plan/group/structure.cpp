@@ -66,8 +66,8 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
     if (v.call != nullptr) hash.mix(v.call->alternative());
     for (const int in : v.in) hash.mix(static_cast<std::uint64_t>(in));
     for (const std::int64_t size : v.shape) mix_size(size);
-    // Attributes of slices and pads are sizes, of which only the class matters; others are axes and
-    // flags.
+    // Attributes of slices and pads are sizes, and only their class matters. Other attributes are
+    // axes and flags.
     const bool offsets = v.kind == ValueKind::Shrink || v.kind == ValueKind::Pad;
     if (offsets) {
       for (const std::int64_t offset : v.attrs) hash.mix(offset == 0 ? 0 : 1);

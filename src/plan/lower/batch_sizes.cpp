@@ -1,4 +1,5 @@
-// Collecting the sizes of a batch, comparing those of several, and finding what follows from what.
+// Collects the sizes of a batch, compares those of several batches, and finds relations between
+// them.
 #include "plan/lower/batch_sizes.h"
 
 #include <algorithm>
@@ -81,7 +82,7 @@ graph::Hash structure_of(const Batch& batch, const std::vector<bool>& donatable)
 }
 
 SizePattern SizePattern::of(std::span<const std::vector<std::int64_t>> batches) {
-  // Sizes of 0 and 1 mean something of their own, and numbers beyond these are no sizes.
+  // Sizes of 0 and 1 have special meanings, and numbers beyond kMost are not sizes.
   constexpr std::int64_t kLeast = 2, kMost = std::int64_t{1} << 40;
   constexpr std::int64_t kNear = 4;
   const std::vector<std::int64_t>& planned = batches.back();
@@ -91,14 +92,14 @@ SizePattern SizePattern::of(std::span<const std::vector<std::int64_t>> batches) 
     return std::any_of(batches.begin(), batches.end(),
                        [&](const auto& batch) { return batch[at] != planned[at]; });
   };
-  using Numbers = std::vector<std::int64_t>;  // one size in every batch
+  using Numbers = std::vector<std::int64_t>;  // one size in each of the batches
   const auto numbers_at = [&](std::size_t at) {
     Numbers numbers;
     for (const auto& batch : batches) numbers.push_back(batch[at]);
     return numbers;
   };
   std::map<Numbers, Place> known;
-  std::vector<std::pair<Numbers, std::size_t>> varying;  // and a place where it stands
+  std::vector<std::pair<Numbers, std::size_t>> varying;  // with a position at which the sizes occur
   for (std::size_t at = 0; at < planned.size(); ++at) {
     pattern.places_[at].offset = planned[at];
     if (!varies(at)) continue;
@@ -107,7 +108,7 @@ SizePattern SizePattern::of(std::span<const std::vector<std::int64_t>> batches) 
     if (*least < kLeast || *most > kMost) continue;
     if (known.try_emplace(numbers).second) varying.emplace_back(std::move(numbers), at);
   }
-  // The smallest first, so that others are multiples of them.
+  // The smallest come first, so that others can be multiples of them.
   std::sort(varying.begin(), varying.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.back(), a.second) < std::pair(b.first.back(), b.second);
   });

@@ -1,5 +1,5 @@
-// The sizes of a batch: extents and attributes of what was recorded. Batches of one structure (the
-// same operations on the same operands) differ in nothing else.
+// The sizes of a batch: the extents and attributes of its nodes. Batches of one structure (the same
+// operations on the same operands) differ only in their sizes.
 #pragma once
 
 #include <cstdint>
@@ -15,46 +15,48 @@ namespace volta::plan {
 
 // All sizes of a batch, in an order that batches of one structure share.
 std::vector<std::int64_t> sizes_of(const graph::Batch& batch);
-// Everything that identifies a batch except its sizes. `donatable[i]`: leaf i may be overwritten.
+// Hashes everything that identifies a batch except its sizes. If donatable[i], leaf i may be
+// overwritten.
 graph::Hash structure_of(const graph::Batch& batch, const std::vector<bool>& donatable);
 
-// The sizes that some batches of one structure have in common, and how the others follow from a few
-// open sizes. That they follow is a guess from the batches seen: whether it holds for another batch
-// is checked (symbols_of).
+// The sizes that several batches of one structure have in common, and how the other sizes follow
+// from a few open ones. This is a guess from the batches seen so far; symbols_of() checks it for
+// another batch.
 class VOLTA_BACKEND_API SizePattern {
  public:
-  // The batch whose sizes come last is the one to be planned.
+  // The last batch is the one to be planned.
   static SizePattern of(std::span<const std::vector<std::int64_t>> batches);
 
   bool is_open() const { return symbols_ > 0; }
   std::size_t symbols() const { return symbols_; }
-  // The values of the open sizes in a batch; nothing if the batch does not follow the pattern.
+  // Returns the values of the open sizes in a batch; nothing if the batch does not follow the
+  // pattern.
   bool symbols_of(std::span<const std::int64_t> sizes, std::vector<std::int64_t>& symbols) const;
-  // The sizes of the planned batch as extents of the current OpenSizes.
+  // Returns the sizes of the planned batch as extents of the current OpenSizes.
   std::vector<Extent> extents(std::span<const std::int64_t> sizes, OpenSizes& open) const;
   std::size_t bytes() const { return places_.size() * sizeof(Place); }
 
  private:
-  // factor * symbol [* second symbol] + offset; without a symbol the number `offset`.
+  // A size as factor * symbol [* second symbol] + offset, or the number `offset` without a symbol.
   struct Place {
     std::int32_t symbol = -1, second = -1;
     std::int64_t factor = 0, offset = 0;
   };
   std::vector<Place> places_;
-  std::vector<std::size_t> defined_;  // per symbol: a place that is the symbol itself
+  std::vector<std::size_t> defined_;  // for each symbol, a position of a size that equals it
   std::size_t symbols_ = 0;
 };
 
-// The sizes of a batch by node, while it is lowered.
+// The sizes of a batch by node, for lowering.
 class BatchSizes {
  public:
   // Without extents, every size is a plain number.
   explicit BatchSizes(const graph::Batch& batch, std::vector<Extent> extents = {});
 
-  // Of a node or leaf of the batch.
+  // The sizes of a node or leaf of the batch.
   Shape shape(const graph::Node& node) const;
   std::span<const Extent> attrs(const graph::Node& node) const;
-  // Of an input of a node that is a number.
+  // The shape of an input of a node that is a number.
   Shape constant_shape(const graph::Node& node, std::size_t input) const;
 
  private:
@@ -63,7 +65,7 @@ class BatchSizes {
 
   const graph::Batch& batch_;
   std::vector<Extent> extents_;
-  std::vector<std::size_t> first_;  // per leaf, then per node
+  std::vector<std::size_t> first_;  // for each leaf, then for each node
 };
 
 }  // namespace volta::plan

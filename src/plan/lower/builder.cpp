@@ -1,4 +1,4 @@
-// Inserting values: equal ones are merged.
+// Inserts values and merges equal ones.
 #include "plan/lower/builder.h"
 
 #include <cstdint>
@@ -38,7 +38,7 @@ std::string merge_key(const Value& v) {
                                v.shape.rank()};
   const auto call = reinterpret_cast<std::uintptr_t>(v.call);
   const std::size_t numbers = static_cast<std::size_t>(v.shape.rank()) + v.attrs.size();
-  // Room for what insert() appends, too.
+  // Reserves room for what insert() appends, too.
   key.reserve(sizeof head + 2 * numbers * sizeof(std::int64_t) + sizeof v.constant + sizeof call +
               sizeof v.epoch + sizeof v.phase);
   put(key, head, sizeof head);

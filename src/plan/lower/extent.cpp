@@ -1,4 +1,4 @@
-// Arithmetic with open sizes, and what a plan keeps of it.
+// Arithmetic with open sizes, and the formulas that a plan keeps.
 #include "plan/lower/extent.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max() / 4;
 
 __extension__ using Wide = __int128;
 
-// Arithmetic of bounds: what is beyond them stays there.
+// Saturating arithmetic of bounds.
 std::int64_t limited(Wide number) {
   return static_cast<std::int64_t>(std::clamp<Wide>(number, kLowest, kHighest));
 }
@@ -66,7 +66,7 @@ std::int64_t Extent::fix() const {
   return number_;
 }
 
-// The smaller one, or the larger one; decided by the bounds where these are apart.
+// The smaller or the larger extent; the bounds decide if they do not overlap.
 Extent OpenSizes::extreme(Extent a, Extent b, bool smaller) {
   const auto [low_a, high_a] = bounds(a);
   const auto [low_b, high_b] = bounds(b);
@@ -159,7 +159,7 @@ Extent OpenSizes::extent_of(Polynomial polynomial, std::int64_t number) {
 
 namespace {
 
-// What names a result of an operation: the operands, by expression or by number.
+// The key of an operation's result: its operands, by expression or by number.
 std::vector<std::int64_t> operation_key(std::int64_t operation, Extent a, Extent b) {
   return {operation, a.expression(), a.is_open() ? 0 : a.hint(), b.expression(),
           b.is_open() ? 0 : b.hint()};
@@ -212,8 +212,8 @@ Extent OpenSizes::product(Extent a, Extent b) {
   return known_results_[std::move(key)] = extent_of(std::move(total), a.hint() * b.hint());
 }
 
-// Where every term of `a` contains the only term of `b`, the division has no remainder. Anything
-// else is a quotient or remainder that is computed at each size.
+// If every term of `a` contains the only term of `b`, the division has no remainder. Any other
+// quotient or remainder is computed for each size.
 Extent OpenSizes::divided(Extent a, Extent b, bool remainder) {
   auto key = operation_key(remainder ? 4 : 3, a, b);
   if (const auto found = known_results_.find(key); found != known_results_.end())
@@ -295,8 +295,9 @@ std::pair<std::int64_t, std::int64_t> OpenSizes::bounds(Extent extent) const {
   return bounds(polynomials_[extent.expression()]);
 }
 
-// With p the polynomial without its constant c and divided by what its factors have in common: the
-// sum is 0 where p = -c, and negative where p < -c. What guards demand of p is kept as a range.
+// Let c be the constant of the polynomial and p the rest of it divided by the common divisor of its
+// factors. The polynomial is 0 at p = -c / divisor and negative below. The conditions that guards
+// set on p are kept as a range.
 bool OpenSizes::decide(Extent extent, bool zero) {
   Polynomial p = polynomials_[extent.expression()];
   std::int64_t constant = 0;
@@ -314,7 +315,7 @@ bool OpenSizes::decide(Extent extent, bool zero) {
   const Extent name = extent_of(std::move(p), number);
   const auto [found, fresh] = ranges_.try_emplace(name.expression(), Range{low, high});
   Range& range = found->second;
-  // Planning goes by the actual number; the range is narrowed to the numbers that decide alike.
+  // Planning uses the actual number; the range is narrowed to the numbers with the same outcome.
   const std::int64_t before_low = range.low, before_high = range.high;
   const std::size_t before_excluded = range.excluded.size();
   bool result = false;
@@ -338,7 +339,7 @@ bool OpenSizes::decide(Extent extent, bool zero) {
     }
   } else {
     result = extent.hint() < 0;
-    // common * p + c < 0, or -common * p + c < 0.
+    // Solves common * p + c < 0, or -common * p + c < 0.
     if (!turned) {
       const std::int64_t last = ceil_div(-constant, common) - 1;  // the largest p that is negative
       result ? range.high = std::min(range.high, last) : range.low = std::max(range.low, last + 1);
@@ -351,7 +352,7 @@ bool OpenSizes::decide(Extent extent, bool zero) {
   const bool narrowed = range.low != before_low || range.high != before_high ||
                         range.excluded.size() != before_excluded;
   if (fresh && !narrowed) {
-    ranges_.erase(found);  // known from the bounds
+    ranges_.erase(found);  // the bounds already decide
   } else if (fresh) {
     guarded_.push_back(name.expression());
   }
@@ -359,7 +360,7 @@ bool OpenSizes::decide(Extent extent, bool zero) {
 }
 
 OpenSizes::Formulas OpenSizes::formulas(std::span<const Extent> wanted) const {
-  // What the guards and the wanted sizes need, from the last expression to the first.
+  // The expressions that guards and wanted sizes need, from the last expression to the first.
   std::vector<bool> atom_needed(atoms_.size(), false), sum_needed(polynomials_.size(), false);
   for (const std::uint32_t guarded : guarded_) sum_needed[guarded] = true;
   for (const Extent extent : wanted) sum_needed[extent.expression()] = true;
@@ -372,7 +373,7 @@ OpenSizes::Formulas OpenSizes::formulas(std::span<const Extent> wanted) const {
       }
     } else {
       const auto number = static_cast<std::size_t>(order_[k]);
-      // The symbols are the first steps, all of them.
+      // The symbols are the first steps, and all of them are steps.
       if (atoms_[number].kind == Kind::Symbol) atom_needed[number] = true;
       if (!atom_needed[number]) continue;
       for (const Extent operand : atoms_[number].operands) sum_needed[operand.expression()] = true;

@@ -1,12 +1,12 @@
-// Sizes of a plan that may be left open. A plan is made at the sizes of one batch; an open size
+// Sizes of a plan that may be left open. A plan is made for the sizes of one batch; an open size
 // also knows how it follows from the sizes of any batch of the same structure, so that the plan can
 // be used for other sizes without planning again.
 //
-// Planning is ordinary arithmetic: an Extent is a number that carries an expression along. Where
-// planning takes a decision that depends on an open size (a comparison, a branch), the decision is
-// recorded as a guard. Other sizes may use the plan if they pass all guards, because planning would
-// then have taken the same decisions. Converting an Extent to a plain number fixes the size: that
-// is a guard too, so that code which knows nothing of open sizes is right, only less general.
+// Planning is ordinary arithmetic: an Extent is a number that carries an expression. Where planning
+// makes a decision that depends on an open size (a comparison, a branch), the decision is recorded
+// as a guard. Other sizes may use the plan if they pass all guards, because planning would have
+// made the same decisions for them. Converting an Extent to a plain number fixes the size. That is
+// a guard too, so code that does not know about open sizes is correct and only less general.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +30,15 @@ class VOLTA_BACKEND_API Extent {
   constexpr Extent(std::int64_t number, std::uint32_t expression)
       : number_(number), expression_(expression) {}
 
-  // The number at the sizes of planning, for estimates: whatever is decided by it must be right for
-  // all other sizes too.
+  // The number at the sizes of planning, for estimates. Decisions based on it must be right for all
+  // other sizes too.
   constexpr std::int64_t hint() const { return number_; }
-  // The number; the plan then holds for this size only.
+  // The number, which the plan then fixes.
   std::int64_t fixed() const { return is_open() ? fix() : number_; }
   operator std::int64_t() const { return fixed(); }
 
   constexpr bool is_open() const { return expression_ != 0; }
-  // Names the expression within OpenSizes; 0 of a plain number.
+  // The name of the expression within OpenSizes; 0 for a plain number.
   constexpr std::uint32_t expression() const { return expression_; }
 
   Extent& operator+=(Extent other) { return *this = *this + other; }
@@ -73,7 +73,7 @@ class VOLTA_BACKEND_API Extent {
   friend bool operator<=(Extent a, Extent b) { return !(b < a); }
   friend bool operator>=(Extent a, Extent b) { return !(a < b); }
 
-// The same beside plain numbers.
+// The operators with a plain number on one side.
 // NOLINTBEGIN(bugprone-macro-parentheses): a type and an operator have none.
 #define VOLTA_EXTENT_OPERATOR(result, op)    \
   template <std::integral T>                 \
@@ -113,16 +113,16 @@ class VOLTA_BACKEND_API Extent {
   std::uint32_t expression_ = 0;
 };
 
-// Whether two sizes are the same at all sizes that a plan allows, without a guard. Two equal
-// numbers of which one is open are not.
+// Whether two sizes are the same for all sizes that a plan allows, without a guard. An open and a
+// plain size with equal numbers are not.
 constexpr bool is_same(Extent a, Extent b) {
   return a.hint() == b.hint() && a.expression() == b.expression();
 }
 
-// The smaller and the larger one, whichever it is: no guard.
+// The smaller and the larger of two sizes, without a guard.
 VOLTA_BACKEND_API Extent lesser(Extent a, Extent b);
 VOLTA_BACKEND_API Extent greater(Extent a, Extent b);
-// The result of a function of sizes, which other sizes evaluate anew: no guard.
+// The result of a function of sizes, which is evaluated again for other sizes, without a guard.
 using SizeFunction = std::int64_t (*)(std::span<const std::int64_t> arguments);
 VOLTA_BACKEND_API Extent evaluated(SizeFunction function, std::initializer_list<Extent> arguments);
 // The numbers of sizes, for estimates.
@@ -133,15 +133,15 @@ inline std::vector<std::int64_t> hints(std::span<const Extent> extents) {
   return numbers;
 }
 
-// The numbers of sizes; the plan then holds for these only.
+// The numbers of sizes, which the plan then fixes.
 inline std::vector<std::int64_t> fixed(std::span<const Extent> extents) {
   return {extents.begin(), extents.end()};
 }
 
-// The expressions of one plan, and the guards that planning has recorded. Expressions are
-// polynomials in symbols (the open sizes of the batch) and in quotients, remainders and other
-// functions of polynomials; equal polynomials have one name. While an object lives, the thread's
-// Extents refer to it.
+// The expressions of one plan, and the guards recorded by planning. Expressions are polynomials in
+// symbols (the open sizes of the batch) and in quotients, remainders and other functions of
+// polynomials; equal polynomials have one name. The thread's Extents refer to the current object of
+// this class.
 class VOLTA_BACKEND_API OpenSizes {
  public:
   OpenSizes();
@@ -149,11 +149,11 @@ class VOLTA_BACKEND_API OpenSizes {
   OpenSizes(const OpenSizes&) = delete;
   OpenSizes& operator=(const OpenSizes&) = delete;
 
-  // A size of the batch, at least 2 in every batch that uses the plan. Its guard is its order of
-  // magnitude: estimates hold within a factor of two.
+  // Makes a symbol for a size that is at least 2 in every batch that uses the plan. It is guarded
+  // by its order of magnitude, so that estimates hold within a factor of two.
   Extent symbol(std::int64_t number);
 
-  // What a plan keeps of its expressions: the guards, and how the wanted sizes are computed.
+  // The part that a plan keeps: the guards, and the computation of the wanted sizes.
   class Formulas;
   Formulas formulas(std::span<const Extent> wanted) const;
 
@@ -167,18 +167,18 @@ class VOLTA_BACKEND_API OpenSizes {
   // A factor of a monomial.
   struct Atom {
     Kind kind;
-    std::vector<Extent> operands = {};  // a Symbol has none; its number is `number`
+    std::vector<Extent> operands = {};  // a Symbol has no operands; its index is `number`
     std::uint32_t number = 0;
     SizeFunction function = nullptr;
-    std::int64_t low, high;  // bounds at all sizes of the plan
+    std::int64_t low, high;  // bounds for all sizes that the plan allows
   };
-  using Monomial = std::vector<std::uint32_t>;  // atoms in ascending order; the constant has none
+  using Monomial = std::vector<std::uint32_t>;  // atoms in ascending order; none for a constant
   struct Term {
     std::uint32_t monomial;
     std::int64_t factor;
     friend bool operator==(const Term&, const Term&) = default;
   };
-  using Polynomial = std::vector<Term>;  // by ascending monomial; no factor is 0
+  using Polynomial = std::vector<Term>;  // sorted by monomial, without factors of 0
   struct Range {
     std::int64_t low, high;
     std::vector<std::int64_t> excluded = {};
@@ -200,21 +200,22 @@ class VOLTA_BACKEND_API OpenSizes {
                   std::int64_t number, std::int64_t low, std::int64_t high);
   std::pair<std::int64_t, std::int64_t> bounds(const Polynomial& polynomial) const;
   std::pair<std::int64_t, std::int64_t> bounds(Extent extent) const;
-  // Decides whether a polynomial is 0 (or negative), by a guard if nothing else decides.
+  // Decides whether a polynomial is 0 (or negative), with a guard if its bounds do not decide it.
   bool decide(Extent extent, bool zero);
 
   std::vector<Atom> atoms_;
   std::vector<Monomial> monomials_{{}};
-  std::vector<Polynomial> polynomials_{{}};  // 0 is no expression
-  // In the order of their creation: an atom (its number) or a polynomial (~ its number). What comes
-  // later is computed from what comes earlier.
+  std::vector<Polynomial> polynomials_{{}};  // index 0 stands for no expression
+  // Atoms (by their number) and polynomials (by ~number) in the order of their creation, so that
+  // each one is computed from earlier ones.
   std::vector<std::int64_t> order_;
   std::unordered_map<std::vector<std::int64_t>, std::uint32_t, Numbers> known_monomials_,
       known_polynomials_, known_atoms_;
   std::unordered_map<std::vector<std::int64_t>, Extent, Numbers> known_results_;
-  // By polynomial without its constant, with a positive first factor: what guards demand of it.
+  // For each polynomial without its constant and with a positive first factor, the range that
+  // guards allow.
   std::unordered_map<std::uint32_t, Range> ranges_;
-  std::vector<std::uint32_t> guarded_;  // their polynomials, in the order of the first guard
+  std::vector<std::uint32_t> guarded_;  // their polynomials, in the order of the first guards
   std::uint32_t symbols_ = 0;
   OpenSizes* outer_;
 };
@@ -222,15 +223,15 @@ class VOLTA_BACKEND_API OpenSizes {
 // Computes the sizes of a plan from the open sizes of a batch.
 class VOLTA_BACKEND_API OpenSizes::Formulas {
  public:
-  // Whether the guards allow these sizes, one for each symbol. Fills `values`, from which `value`
-  // reads.
+  // Whether the guards allow these sizes, given as one number per symbol. Fills `values` for
+  // value().
   bool evaluate(std::span<const std::int64_t> symbols, std::vector<std::int64_t>& values) const;
   // The number of a wanted size, given the values.
   std::int64_t value(Extent extent, const std::vector<std::int64_t>& values) const {
     return extent.is_open() ? values[place_[extent.expression()]] : extent.hint();
   }
   std::size_t guards() const { return guards_.size(); }
-  // The guards in words; symbols are s0, s1, ...
+  // The guards as text; symbols are called s0, s1, ...
   std::vector<std::string> guard_texts() const;
   std::size_t bytes() const;
 
@@ -239,16 +240,16 @@ class VOLTA_BACKEND_API OpenSizes::Formulas {
   struct Step {
     Kind kind = Kind::Symbol;
     bool is_sum = false;
-    std::uint32_t first = 0, count = 0;  // operands in operands_, or terms in terms_
+    std::uint32_t first = 0, count = 0;  // range of operands in operands_, or of terms in terms_
     SizeFunction function = nullptr;
   };
   struct Operand {
     bool is_step = false;
-    std::int64_t number = 0;  // the number, or the step that computes it
+    std::int64_t number = 0;  // the number itself, or the step that computes it
   };
   struct SumTerm {
     std::int64_t factor;
-    std::uint32_t first, count;  // the steps whose product it is, in factors_
+    std::uint32_t first, count;  // range in factors_ of the steps that are multiplied
   };
   struct Guard {
     std::uint32_t step;
@@ -262,7 +263,7 @@ class VOLTA_BACKEND_API OpenSizes::Formulas {
   std::vector<SumTerm> terms_;
   std::vector<std::uint32_t> factors_;
   std::vector<Guard> guards_;
-  std::vector<std::uint32_t> place_;  // by expression: its step
+  std::vector<std::uint32_t> place_;  // for each expression, its step
 };
 
 }  // namespace volta::plan

@@ -1,4 +1,4 @@
-// Following views through index expressions.
+// Follows views by index expressions.
 #include "plan/lower/index_map.h"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 namespace volta::plan {
 namespace {
 
-// Divides an expression with values in [0, ...) into quotient and remainder by n: what is a
-// multiple of n goes to the quotient, the rest must stay within [0, n).
+// Divides a non-negative expression by n: terms that are multiples of n become the quotient, and
+// the others must stay within [0, n).
 bool divide(const Linear& e, Extent n, const std::vector<Extent>& extents, Linear& quotient,
             Linear& remainder, std::optional<AxisSplit>& split) {
   quotient = Linear(e.coefficient.size());
@@ -25,7 +25,7 @@ bool divide(const Linear& e, Extent n, const std::vector<Extent>& extents, Linea
     } else {
       const Extent reach = c * (extents[a] - 1), size = c < 0 ? -c : c;
       if ((c < 0 ? -reach : reach) >= n) {
-        // The axis carries past n: cut it where it does, if that is at a whole number of steps.
+        // The axis crosses a multiple of n; split it there if that is a whole number of steps.
         const Extent steps = n / size;
         if (n % c == 0 && extents[a] % steps == 0) split = AxisSplit{a, steps};
         return false;
@@ -37,8 +37,8 @@ bool divide(const Linear& e, Extent n, const std::vector<Extent>& extents, Linea
   return smallest >= 0 && largest < n;
 }
 
-// Dimensions are regrouped where products of sizes agree: a run of the view's dimensions becomes
-// one number, which is then cut into the operand's.
+// Groups dimensions where products of sizes agree: a run of the view's dimensions becomes one
+// number, which is then divided into the operand's dimensions.
 bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
              const std::vector<Extent>& extents, IndexMap& result,
              std::optional<AxisSplit>& split) {
@@ -47,7 +47,7 @@ bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
   if (from.numel() == 0) return true;
   int i = 0, j = 0;
   while (i < from.rank() || j < to.rank()) {
-    // One group: dimensions [i, i2) of the view against [j, j2) of the operand.
+    // One group: dimensions [i, i2) of the view and [j, j2) of the operand.
     int i2 = i, j2 = j;
     Extent p = 1, q = 1;
     if (i2 < from.rank()) p *= from[i2++];
@@ -149,7 +149,7 @@ Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes) {
   Extent stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     number.add(index[static_cast<std::size_t>(d)], stride);
-    stride *= greater(shape[d], 1);  // of an empty shape too, every axis counts
+    stride *= greater(shape[d], 1);  // every axis counts, even if the shape is empty
   }
   return number;
 }

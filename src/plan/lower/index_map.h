@@ -1,4 +1,4 @@
-// Index expressions while a kernel is planned: affine in the kernel's axes.
+// Index expressions for planning a kernel: affine functions of the kernel's axes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace volta::plan {
 
 struct Linear {
-  std::vector<Extent> coefficient;  // per axis
+  std::vector<Extent> coefficient;  // for each axis
   Extent offset = 0;
 
   explicit Linear(std::size_t axes = 0) : coefficient(axes, 0) {}
@@ -26,21 +26,22 @@ struct Linear {
 
 using IndexMap = std::vector<Linear>;  // one expression per dimension of a value
 
-// 0 <= expression < high, or the access does not happen.
+// The condition 0 <= expression < high, without which an access does not happen.
 struct LinearBound {
   Linear expression;
   Extent high;
   friend bool operator==(const LinearBound&, const LinearBound&) = default;
 };
 
-// An axis must become two (outer, inner of extent `inner`) before a reshape can be followed.
+// An axis that must be split into an outer axis and an inner one of size `inner` before a reshape
+// can be followed.
 struct AxisSplit {
   std::size_t axis;
   Extent inner;
 };
 
 // The index into the operand of a view, given the index into the view. Pad adds bounds. Returns
-// nothing when a reshape cannot be followed: `split` is then set if splitting an axis would help.
+// nothing if a reshape cannot be followed; `split` is then set if splitting an axis would help.
 std::optional<IndexMap> through_view(const Value& view, const Shape& operand, const IndexMap& index,
                                      const std::vector<Extent>& extents,
                                      std::vector<LinearBound>& bounds,
@@ -49,14 +50,14 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
 // The element number in a contiguous buffer of the shape.
 Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes);
 
-// ---- Memory of values (memory.cpp): of their own, or their part of a Join's.
-// The value in whose buffer a value lies if only reshapes stand between them.
+// ---- Memory of values (memory.cpp): a buffer of their own, or a part of a Join's.
+// The value in whose buffer a value is stored if there are only reshapes between them.
 int reshape_base(const std::vector<Value>& values, int id);
-// The value in whose buffer it lies.
+// The value in whose buffer a value is stored.
 ValueId memory_of(const Values& values, ValueId id);
-// The element of that buffer at an index of the value.
+// The element number in that buffer for an index of the value.
 Linear address_of(const Value& value, const IndexMap& index, std::size_t axes);
-// Whether its elements follow one another, as those of a buffer of its own do.
+// Whether the elements of the value are contiguous, as in a buffer of its own.
 bool is_dense(const Value& value);
 
 }  // namespace volta::plan

@@ -1,5 +1,6 @@
-// The planner's view of a batch: primitives only, broadcasting explicit, equal
-// values merged. Lowering (lowering.h) builds it from recorded nodes, and passes rewrite it.
+// The planner's view of a batch as values: primitives only, with explicit broadcasting, equal
+// values merged. Lowering (lowering.h) builds the values from recorded nodes, and passes rewrite
+// them.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +27,11 @@ namespace volta::plan {
 class Call;
 
 enum class ValueKind : std::uint8_t {
-  Leaf,    // number: which leaf of the batch
-  Const,   // literal `constant`, rank 0
-  Arg,     // number: which argument word, rank 0
-  Size,    // the integer attrs[0], known from shapes, rank 0, i64: a parameter of kernels
-  Iota,    // index along axis attrs[0]
+  Leaf,    // number: the leaf's number in the batch
+  Const,   // the literal `constant`, of rank 0
+  Arg,     // number: the argument word's number, of rank 0
+  Size,    // the integer attrs[0], known from shapes, of rank 0 and i64; a parameter of kernels
+  Iota,    // the index along axis attrs[0]
   Philox,  // in: seed, offset; attrs: {multiplier, increment} of the element number
   Scalar,  // op(in...)
   Cast,
@@ -39,24 +40,24 @@ enum class ValueKind : std::uint8_t {
   Permute,
   Expand,
   Shrink,
-  Affine,  // per dim of the operand: offset, then a factor for each dim of the view; every index
-           // must lie within the operand
-  Pad,     // views
-  Reduce,  // over attrs axes, removed from the shape. in: operand, and for segments the number of
-           // elements that count, in the shape of the result
-  Scan,    // running sum; attrs: {axis, reverse}. in: operand, and where it starts, in the shape
+  Affine,  // for each dim of the operand: an offset, then a factor for each dim of the view; every
+           // index must lie within the operand
+  Pad,     // the last of the views
+  Reduce,  // over the axes attrs, which are removed from the shape. in: operand, and for segments
+           // the number of elements that count, in the shape of the result
+  Scan,    // running sum; attrs: {axis, reverse}. in: operand, and the initial values, in the shape
            // without the axis
   Gather,  // in: source [n, rest...], index (Bounded)
-  Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
-           // keys at offset + i * stride are smaller than the value (i32)
-  Call,    // a library call: `call` tells which; its file in plan/calls packs the attributes
-  StepResult,  // in: a Call: its result `number`, from 1 on
-  Placed,      // in: a value, as it is: in memory, where the Join that takes it wants it
-  Join,        // in: two Placed values or Joins, one after the other along attrs[0]: written by
-               // those who compute them, no step of its own (joins.cpp)
+  Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}. Gives the number of
+           // those of the count keys at offset + i * stride that are smaller than the value (i32)
+  Call,    // a library call of the kind `call`, which also defines the attributes
+  StepResult,  // in: a Call. Its result `number`, from 1 on
+  Placed,      // in: a value, which is written into the memory of the Join that takes it
+  Join,  // in: two Placed values or Joins, concatenated along attrs[0]. The kernels that compute
+         // them write them into its memory, so it is no step of its own (joins.cpp)
 };
 
-// The values that a value is computed from.
+// The operands of a value.
 class Operands {
  public:
   Operands() = default;
@@ -81,43 +82,43 @@ struct Value {
   kernel::ReduceOp reduce = kernel::ReduceOp::Sum;
   Operands in = {};
   std::vector<Extent> attrs = {};
-  double constant = 0;  // Const; Pad: the fill
+  double constant = 0;  // the number of a Const; the fill of a Pad
   int number = -1;
-  const Call* call = nullptr;  // of a Call (plan/calls/call.h)
-  // The epoch of its node: recomputed values are computed right before their first reader.
+  const Call* call = nullptr;  // the kind of a Call (plan/calls/call.h)
+  // The epoch of its node. Values that a backward pass recomputes are computed right before their
+  // first reader.
   std::uint32_t epoch = 0;
-  // The phase of an expansion that computes one phase after the other (Lowering::begin_phase); 0:
-  // of none.
+  // The phase of an expansion (Lowering::begin_phase); 0 outside of phases.
   std::uint32_t phase = 0;
-  bool stored = false;  // wanted in memory, whoever uses it
-  // Of what lies in the memory of a Join: which, where, and how its axes are walked (place_parts).
+  bool stored = false;  // must be in memory, whoever uses it
+  // For values in the memory of a Join: the Join, the offset, and the strides (place_parts).
   ValueId home = {};
   Extent home_offset = 0;
   std::vector<Extent> home_strides = {};
-  const char* label = "";  // the recorded operation it came from
+  const char* label = "";  // the recorded operation that the value came from
 
-  // A step of its own, outside the kernel language.
+  // Whether the value is a step of its own, outside the kernel language.
   bool is_step() const {
     return kind == ValueKind::Call || kind == ValueKind::StepResult || kind == ValueKind::Join;
   }
-  // Computed by going over rows: a root wherever it is used.
+  // Whether the value is computed by loops over rows, and so is a root wherever it is used.
   bool is_over_rows() const { return kind == ValueKind::Reduce || kind == ValueKind::Scan; }
-  // Computed element by element from operands of its own shape.
+  // Whether the value is computed element by element from operands of its own shape.
   bool is_pointwise() const { return kind == ValueKind::Scalar || kind == ValueKind::Cast; }
   bool is_view() const { return kind >= ValueKind::Reshape && kind <= ValueKind::Pad; }
 };
 
 using Values = PerValue<Value>;
 
-// A batch as values: what lowering makes of it and passes rewrite.
+// The values of a batch, which lowering builds and passes rewrite.
 struct Graph {
   const graph::Batch* batch = nullptr;
   const DeviceEntry* device = nullptr;
   Values values = {};
-  // Per node of the batch: its value, or none for an operation with several results.
+  // For each node of the batch, its value; none for an operation with several results.
   std::vector<ValueId> node_values = {};
   std::unordered_map<const graph::Node*, ValueId> leaf_values = {};
-  // Images that had better lie in memory with their channels last; the layout pass takes them.
+  // Images that are best stored with channels last, for the layout pass.
   std::vector<ValueId> channels_last = {};
 
   // The value of a node of the batch or of a leaf; none for a number.

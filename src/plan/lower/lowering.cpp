@@ -1,4 +1,4 @@
-// From recorded nodes to the planner's values.
+// Lowers recorded nodes to values of the planner.
 #include "plan/lower/lowering.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void Lowering::run() {
   graph_.node_values.assign(batch_->nodes.size(), ValueId::none);
   count_readers();
   for (Node* node : batch_->nodes) lower_node(*node);
-  // Messages find an operation by the number of its site.
+  // Error messages find an operation by the number of its check site.
   if (static_cast<std::size_t>(site_) != batch_->sites.size())
     throw std::logic_error("planner: sites of checked indices were not counted as recorded");
 }
@@ -61,7 +61,7 @@ void Lowering::lower_node(Node& node) {
     graph_.node_values[node.index] = cast({this, result}, node.dtype).id;
     return;
   }
-  // Arguments are numbered as recording appended them: per node, per input.
+  // Arguments are numbered in the order of recording: by node, then by input.
   node_args_.assign(node.inputs_count, -1);
   for (std::uint32_t i = 0; i < node.inputs_count; ++i) {
     const Node& input = *node.inputs[i];
@@ -105,7 +105,7 @@ void Lowering::lower_primitive(Node& node) {
       const auto before = attrs.first(static_cast<std::size_t>(shape.rank()));
       if (at(fill).kind == ValueKind::Const)
         return out(pad(inner, before, shape, at(fill).constant));
-      // Any other fill: pad a mask as well and choose.
+      // For other fills, pad a mask as well and select.
       const Expr one = expand(constant(1, DType::boolean), inner.shape());
       const Expr inside = pad(one, before, shape, 0);
       return out(where(inside, pad(inner, before, shape, 0), fill));
@@ -152,7 +152,7 @@ std::vector<std::int64_t> Lowering::attrs_but(std::size_t open) const {
   return numbers;
 }
 
-// Composed operations are computed in f32 where their operands are halves, and rounded once at the
+// Composed operations are computed in f32 if their operands are halves, and rounded once at the
 // end.
 Expr Lowering::in(int i) {
   const Expr operand = operand_of(i);
@@ -163,8 +163,8 @@ Expr Lowering::in(int i) {
 Expr Lowering::operand_of(int i) {
   const Node& input = *node_->inputs[i];
   if (input.state.load(std::memory_order_relaxed) == NodeState::Constant) {
-    // A number beside halves is an f32: it is rounded with the result, not before. (One that is a
-    // tensor of halves is a half already.)
+    // A number beside halves is an f32 that is rounded with the result, not before. (A number that
+    // is a tensor of halves is already rounded.)
     const DType dtype = is_half(input.dtype) ? DType::f32 : input.dtype;
     Expr number;
     if (const int arg = node_args_[static_cast<std::size_t>(i)]; arg >= 0) {
@@ -190,8 +190,8 @@ void Lowering::out(int number, Expr value) {
   if (number == 0) graph_.node_values[node_->index] = cast(value, node_->dtype).id;
 }
 
-// A kernel over no elements runs nothing, but a reduction it needs is a kernel before it. Twice the
-// indices: a reduction of one element would be no reduction.
+// A kernel over no elements does not run, but a reduction that it needs is a separate kernel, which
+// does. The indices are doubled because a reduction of one element would be removed.
 Expr Lowering::checked_nothing(Expr indices) {
   const std::int64_t axes[] = {0, 1};
   const Extent count = indices.shape().numel();

@@ -1,5 +1,5 @@
-// From recorded nodes to values. Expansions of composed operations (plan/expand) write with a
-// Lowering: it has the inputs, attributes and results of the node being lowered, and the builders.
+// Lowers recorded nodes to values. Expansions of composed operations (plan/expand) use a Lowering,
+// which has the inputs, attributes and results of the node being lowered, and the builders.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ class Lowering;
 // Builds the values of a composed operation, the node being lowered, out of primitives.
 using Expansion = void (*)(Lowering&);
 
-// The values of a batch. `expansion_of` tells the expansion of an operation; null for primitives.
+// Returns the values of a batch. `expansion_of` returns the expansion of an operation, or null for
+// primitives.
 Graph lower(const graph::Batch& batch, const BatchSizes& sizes, const DeviceEntry& device,
             Expansion (*expansion_of)(graph::OpId));
 
@@ -31,13 +32,13 @@ class Lowering : public ValueBuilder {
   graph::OpId op() const { return node_->op; }
   int inputs() const { return static_cast<int>(node_->inputs_count); }
   Expr in(int i);
-  // The input as it lies in memory: halves stay halves.
+  // The input as stored in memory: halves stay halves.
   Expr stored_in(int i) { return operand_of(i); }
-  // The input as it was before it was rounded to a half, where nobody but this node reads it.
+  // The input before it was rounded to a half, if only this node reads it.
   Expr unrounded_in(int i);
-  // The attributes as numbers: open ones are fixed.
+  // The attributes as numbers; open ones are fixed.
   std::span<const std::int64_t> attrs() const;
-  // The same, but for one that stays open and is only its hint.
+  // The same, except that one attribute stays open and is only a hint.
   std::vector<std::int64_t> attrs_but(std::size_t open) const;
   std::span<const Extent> open_attrs() const { return sizes_.attrs(*node_); }
   Shape shape() const { return sizes_.shape(*node_); }
@@ -45,19 +46,19 @@ class Lowering : public ValueBuilder {
   void out(Expr value) { out(0, value); }
   void out(int number, Expr value);
   int next_site() { return site_++; }
-  // Whether products take values of this dtype as they are: halves, that is.
+  // Whether products take values of this dtype without conversion, which is the case for halves.
   bool multiplies_halves(DType dtype) const;
-  // What is built from here on is computed by itself, in the memory of the phase before: phases
-  // share no values and no kernels. Until end_phases() or the end of the expansion.
+  // Starts a phase. Phases share no values and no kernels and are computed one after the other,
+  // each in the memory of the one before. They end with end_phases() or the end of the expansion.
   void begin_phase() { origin_.phase = ++phases_; }
   void end_phases() { origin_.phase = 0; }
-  // A result without elements for which the indices (Bounded) are looked at all the same.
+  // A result without elements that still checks the (Bounded) indices.
   Expr checked_nothing(Expr indices);
 
   // ---- Layout of images.
-  // Images [n, channels, height, width] that had better lie in memory with their channels last.
+  // Marks images [n, channels, height, width] that are best stored with channels last.
   void prefer_channels_last(Expr images) { graph_.channels_last.push_back(images.id); }
-  // Whether they are computed, element by element, from images that lie so.
+  // Whether the images are computed element by element from images that are stored in this way.
   bool has_channels_last(Expr images) const;
 
  private:
@@ -72,15 +73,15 @@ class Lowering : public ValueBuilder {
   const BatchSizes& sizes_;
   Expansion (*expansion_of_)(graph::OpId);
   const graph::Batch* batch_;
-  std::vector<int> readers_;  // per node of the batch: how many of its nodes read it
+  std::vector<int> readers_;  // for each node of the batch, the number of nodes that read it
   graph::Node* node_ = nullptr;
-  // Of operations with several results: their values.
+  // The values of operations with several results.
   std::unordered_map<const graph::Node*, std::vector<ValueId>> results_;
   mutable std::vector<std::int64_t> fixed_attrs_;
-  int arg_ = 0;  // argument words seen so far
+  int arg_ = 0;  // number of argument words so far
   int site_ = 0;
   std::uint32_t phases_ = 0;
-  std::vector<int> node_args_;  // argument number per input of the node, -1 where none
+  std::vector<int> node_args_;  // for each input of the node, its argument number, or -1
 };
 
 }  // namespace volta::plan

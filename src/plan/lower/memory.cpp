@@ -1,5 +1,5 @@
-// Where values lie: stored values, and parts that whoever computes them writes into the memory of a
-// whole.
+// Placement of values in memory: stored values, and parts that are written directly into the memory
+// of a whole.
 #include <utility>
 
 #include "plan/lower/builder.h"
@@ -15,7 +15,7 @@ Expr ValueBuilder::stored(Expr a) {
 Expr ValueBuilder::placed(Expr a) {
   Value value{.kind = ValueKind::Placed, .dtype = a.dtype(), .shape = a.shape()};
   value.in[0] = a.id;
-  value.number = placed_++;  // each has a place of its own
+  value.number = placed_++;  // every part has a place of its own
   value.stored = true;
   return insert(std::move(value));
 }

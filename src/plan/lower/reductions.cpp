@@ -1,4 +1,4 @@
-// Builders of reductions and running sums. Long ones with few results are cut into chunks.
+// Builders of reductions and running sums. Long ones with few results are split into chunks.
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -16,8 +16,8 @@ namespace {
 
 bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMax || op == ReduceOp::ArgMin; }
 
-// What changes no result of the reduction where it comes last, as a number that kernels can be
-// given.
+// The identity of the reduction: a number, usable in kernels, that changes no result when it comes
+// last.
 std::optional<double> identity(ReduceOp op, DType dtype) {
   if (op == ReduceOp::Sum) return 0;
   if (op == ReduceOp::Prod) return 1;
@@ -31,14 +31,14 @@ std::optional<double> identity(ReduceOp op, DType dtype) {
       return max ? std::numeric_limits<std::int32_t>::min()
                  : std::numeric_limits<std::int32_t>::max();
     case DType::i64:
-      return std::nullopt;  // beyond 2^53
+      return std::nullopt;  // too large for a double
     default:
       return max ? -std::numeric_limits<double>::infinity()
                  : std::numeric_limits<double>::infinity();
   }
 }
 
-// The largest number up to `most` that divides the extent.
+// The largest divisor of the extent that is at most `most`.
 Extent largest_divisor(Extent extent, Extent most) {
   return evaluated(
       [](std::span<const std::int64_t> a) {
@@ -68,7 +68,7 @@ Expr ValueBuilder::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axe
   if (is_half(a.dtype())) {
     return in_f32(reduce(op, cast(a, DType::f32), axes, keepdim), arg ? DType::i64 : a.dtype());
   }
-  // Over axes of size 1 (or none) there is nothing to reduce.
+  // Over axes of size 1 (or no axes) there is nothing to reduce.
   if (unit) return arg ? expand(constant(0, DType::i64), result) : reshape(a, result);
   if (const Expr one = repeated_number(a); !one.is_none() && full.numel() > 0)
     return expand(reduce_repeated(op, one, full.numel() / result.numel()), result);
@@ -86,7 +86,7 @@ Expr ValueBuilder::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axe
   return reshape(insert(std::move(value)), result);
 }
 
-// The number that all elements are; none if they are more than a number repeated.
+// The number that all elements are equal to; none if the value is not a repeated number.
 Expr ValueBuilder::repeated_number(Expr a) {
   const Expr one{this, behind_expand(values_, a.id)};
   ValueId source = one.id;
@@ -97,18 +97,18 @@ Expr ValueBuilder::repeated_number(Expr a) {
   return number && one.shape().numel() == 1 ? reshape(one, Shape{}) : Expr{};
 }
 
-// Of `count` times the same number: nothing is added up, however many they are.
+// Reduces `count` copies of a number in closed form, without adding them up.
 Expr ValueBuilder::reduce_repeated(ReduceOp op, Expr one, Extent count) {
   if (is_arg(op)) return constant(0, DType::i64);
   if (op == ReduceOp::Max || op == ReduceOp::Min) return one;
   if (op == ReduceOp::Sum) return one * size(count, one.dtype());
-  // Exponents may be rounded, their being odd may not.
+  // The exponent may be rounded, but its parity may not.
   const Expr power =
       binary(ScalarOp::pow, unary(ScalarOp::abs, one), size(count - count % 2, one.dtype()));
   return count % 2 == 0 ? power : power * one;
 }
 
-// One axis, removed from the shape.
+// Reduces one axis and removes it from the shape.
 Expr ValueBuilder::insert_reduce(ReduceOp op, Expr a, std::int64_t axis) {
   Value value{.kind = ValueKind::Reduce,
               .dtype = is_arg(op) ? DType::i64 : a.dtype(),
@@ -119,8 +119,8 @@ Expr ValueBuilder::insert_reduce(ReduceOp op, Expr a, std::int64_t axis) {
   return insert(std::move(value));
 }
 
-// A long reduction to few results becomes two: chunks side by side, then their results. The number
-// of chunks is a function of the extents, so the tree of additions is too.
+// Splits a long reduction with few results in two: chunks in parallel, then their results. The
+// number of chunks depends only on the extents, so the tree of additions does too.
 Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
   const Shape full = a.shape();
   int first = 0, last = full.rank();
@@ -137,7 +137,7 @@ Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& re
   if (chunks <= 1) return {};
   if (!massively_parallel()) chunks = open_even_chunks(extent, chunks, 1);
   Extent length = (extent + chunks - 1) / chunks;
-  if (massively_parallel() && after == 1) {  // chunks start where vectors may
+  if (massively_parallel() && after == 1) {  // chunks start where vectors can
     length = (length + kChunkUnit - 1) / kChunkUnit * kChunkUnit;
     chunks = (extent + length - 1) / length;
   }
@@ -150,7 +150,7 @@ Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& re
   }
   x = reshape(x, {before, chunks, length, after});
   if (!is_arg(op)) return insert_reduce(op, insert_reduce(op, x, 2), 1);
-  // The first best chunk, and the position within it.
+  // Finds the first best chunk, and the position within it.
   const Expr values = insert_reduce(op == ReduceOp::ArgMax ? ReduceOp::Max : ReduceOp::Min, x, 2);
   const Expr within = insert_reduce(op, x, 2), best = insert_reduce(op, values, 1);
   const Expr chosen =
@@ -160,7 +160,7 @@ Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& re
   return best * size(length, DType::i64) + position;
 }
 
-// The same of axes that are not side by side, those of images around their channels.
+// Splits a reduction whose axes are not adjacent, such as those of images around their channels.
 Expr ValueBuilder::split_apart(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
   if (!massively_parallel() || is_arg(op)) return {};
   const Shape full = a.shape();
@@ -170,14 +170,14 @@ Expr ValueBuilder::split_apart(ReduceOp op, Expr a, const std::vector<bool>& red
     const bool gone = reduced[static_cast<std::size_t>(i)];
     (gone ? extent : results) *= full[i];
     if (!gone || (i > 0 && reduced[static_cast<std::size_t>(i - 1)])) continue;
-    if (full[i] == 1) return {};  // whoever put it there wants no more than one kernel
+    if (full[i] == 1) return {};  // an axis of size 1 was inserted to get a single kernel
     ++runs;
   }
   if (runs < 2 || results == 0) return {};
   Extent wanted = open_reduction_chunks(extent, results, false, massively_parallel());
   if (wanted <= 1) return {};
-  // All of the outer axes side by side, then parts of an inner one: views can be cut so, whatever
-  // the order of their axes in memory.
+  // All of the outer axes, then parts of an inner one, in parallel. Views allow such a split
+  // whatever the order of their axes in memory.
   std::vector<Extent> split;
   std::vector<std::int64_t> parts, kept, within;
   Extent chunks = 1;
@@ -227,13 +227,13 @@ Expr ValueBuilder::insert_scan(Expr a, std::int64_t axis, bool reverse, Expr sta
   return insert(std::move(value));
 }
 
-// A long axis is cut into chunks as reductions are: the chunks' sums are scanned first, and every
-// chunk starts from what lies before it.
+// Splits a long axis into chunks as reductions do. The sums of the chunks are scanned first, and
+// every chunk starts from the sum of those before it.
 Expr ValueBuilder::scan(Expr a, std::int64_t axis, bool reverse) {
   const Shape full = a.shape();
   const Extent extent = full[static_cast<int>(axis)];
   if (extent <= 1 || full.numel() == 0) return a;
-  // One addition after the other loses a digit every hundred; f64 takes the CPU no longer.
+  // Sequential additions lose a digit per hundred elements; f64 is as fast on the CPU.
   if (a.dtype() == DType::f32 && !massively_parallel())
     return cast(scan(cast(a, DType::f64), axis, reverse), DType::f32);
   Extent before = 1, after = 1;
@@ -243,7 +243,7 @@ Expr ValueBuilder::scan(Expr a, std::int64_t axis, bool reverse) {
   }
   Extent chunks = open_reduction_chunks(extent, before * after, after == 1, massively_parallel());
   if (chunks <= 1) return insert_scan(a, axis, reverse, {});
-  // Chunks that fit leave nothing to pad.
+  // Chunk lengths that divide the axis need no padding.
   const Extent length = evaluated(
       [](std::span<const std::int64_t> a) {
         const std::int64_t least = (a[0] + a[1] - 1) / std::max(a[1], INT64_C(1));

@@ -1,4 +1,4 @@
-// Sums of what was computed in f32 and would be rounded to a half only for the sum to read it.
+// Sums over values that were computed in f32 and would be rounded to halves only for the sum.
 #include <vector>
 
 #include "plan/lower/lowering.h"
@@ -25,8 +25,8 @@ bool Lowering::has_one_reader(const Node& node) const {
   return is_of_batch(node) && !node.live && readers_[node.index] == 1;
 }
 
-// A gradient that was broadcast is only there to be summed, and rounding its terms first would cost
-// as many digits as there are terms. Between the rounding and the sum there may be views.
+// A gradient that was broadcast is only computed to be summed, and rounding its terms first would
+// lose as many digits as there are terms. There may be views between the rounding and the sum.
 Expr Lowering::unrounded_in(int i) {
   const Node* source = node_->inputs[i];
   std::vector<const Node*> views;

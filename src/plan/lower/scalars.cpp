@@ -1,4 +1,4 @@
-// Builders of numbers and of what is computed element by element.
+// Builders of numbers and of elementwise operations.
 #include <cmath>
 #include <utility>
 
@@ -42,8 +42,8 @@ Expr ValueBuilder::philox(Expr seed, Expr offset, const Shape& shape, DType dtyp
   return insert(std::move(value));
 }
 
-// Halves are storage: arithmetic is in f32, and the result is rounded once. (A bool or index stays
-// as it is.)
+// Halves are for storage: arithmetic is in f32, and the result is rounded once. Bools and indices
+// are unchanged.
 Expr ValueBuilder::in_f32(Expr result, DType dtype) {
   return result.dtype() == DType::f32 ? cast(result, dtype) : result;
 }

@@ -1,4 +1,4 @@
-// Shapes of the planner's values: as volta::Shape, with sizes that may be open.
+// Shapes of the planner's values: like volta::Shape, but sizes may be open.
 #pragma once
 
 #include <initializer_list>
@@ -24,14 +24,14 @@ class VOLTA_BACKEND_API Shape {
   const Extent* end() const { return sizes_ + rank_; }
   std::span<const Extent> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
 
-  // A copy with one axis replaced, inserted or removed.
+  // Returns a copy with one axis replaced, inserted or removed.
   Shape with(int axis, Extent size) const;
   Shape inserted(int axis, Extent size) const;
   Shape removed(int axis) const;
 
   // The shape at the sizes of planning, for messages and estimates.
   volta::Shape hint() const;
-  // The shape; the plan then holds for these sizes only.
+  // The shape as plain numbers, which the plan then fixes.
   volta::Shape fixed() const;
 
   friend bool operator==(const Shape& a, const Shape& b) {
@@ -44,7 +44,7 @@ class VOLTA_BACKEND_API Shape {
   int rank_ = 0;
 };
 
-// As volta::broadcast_shapes; the shapes are known to broadcast.
+// As volta::broadcast_shapes, for shapes that are known to broadcast.
 VOLTA_BACKEND_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 }  // namespace volta::plan

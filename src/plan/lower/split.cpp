@@ -1,4 +1,4 @@
-// Into how many chunks reductions are cut.
+// Chooses the number of chunks into which reductions are split.
 #include "plan/lower/split.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace volta::plan {
 namespace {
 
-// Column sums on a GPU are not split where kManyColumns of them keep it busy, nor where columns are
-// shorter than kShortColumn rows. They are cut into kMostChunks chunks at most. Below
+// Column sums on a GPU are not split if there are kManyColumns columns, which keep it busy, or if
+// columns are shorter than kShortColumn rows. They have at most kMostChunks chunks. With fewer than
 // kSharedColumns columns, lanes share a column (choose_schedule).
 constexpr std::int64_t kManyColumns = 65536, kShortColumn = 128, kMostChunks = 8192,
                        kSharedColumns = 2048;
@@ -48,21 +48,22 @@ bool keeps_busy(std::int64_t extent, std::int64_t results, bool innermost,
 
 std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results, bool innermost,
                               bool massively_parallel) {
-  if (innermost) {  // rows: threads share a row
+  if (innermost) {  // rows are shared by threads
     if (results >= 128 || extent <= 8192) return 1;
     const std::int64_t chunks = (extent + 4095) / 4096;
     if (!massively_parallel) return std::min<std::int64_t>(chunks, 2048);
-    // The blocks of 256 threads that fill the largest chip at once.
+    // The number of blocks of 256 threads that fill the largest GPU at once.
     const std::int64_t most = std::max<std::int64_t>(1056 / results, 16);
     return even_chunks(extent, std::min(chunks, most), kChunkUnit);
   }
-  // Columns: a thread (or a lane) has a column to itself.
+  // A column is computed by one thread or lane.
   if (!massively_parallel) {
     if (results >= 1024 || extent < 4096) return 1;
     return std::min(1024 / results, extent / 16);
   }
-  // So many sums at a time keep the memory busy, if each is of some length. Lanes that share a
-  // column add up the chunks' results, or as little as that, in one kernel.
+  // `busy` is the number of parallel sums that keep the memory busy if they are not too short. One
+  // kernel adds up the chunks' results by lanes that share a column; for few elements it computes
+  // everything.
   const std::int64_t busy = std::int64_t{1} << (results < 128 ? 18 : 19);
   if (results >= kManyColumns || extent < kShortColumn) return 1;
   if (results < kSharedColumns && results * extent <= busy && extent <= kMostChunks) return 1;

@@ -1,4 +1,4 @@
-// How long reductions are cut into chunks that are computed side by side.
+// Splits long reductions into chunks that are computed in parallel.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,22 @@
 
 namespace volta::plan {
 
-// Into how many chunks a reduction is cut; 1: not at all. `innermost`: along rows, not columns.
+// Returns the number of chunks of a reduction; 1 means that it is not split. `innermost` is true
+// for reductions along rows, false along columns.
 VOLTA_BACKEND_API std::int64_t reduction_chunks(std::int64_t extent, std::int64_t results,
                                                 bool innermost, bool massively_parallel);
-// The same of sizes that may be open.
+// The number of chunks of a reduction whose sizes may be open.
 Extent open_reduction_chunks(Extent extent, Extent results, bool innermost,
                              bool massively_parallel);
-// The largest number of chunks in (wanted / 2, wanted] that are all equally long, multiples of
-// `unit`, so that nothing is padded; `wanted` where there is none.
+// Returns the largest number of chunks in (wanted / 2, wanted] that have equal lengths that are
+// multiples of `unit`, so that nothing is padded; `wanted` if there is none.
 std::int64_t even_chunks(std::int64_t extent, std::int64_t wanted, std::int64_t unit);
 Extent open_even_chunks(Extent extent, Extent wanted, Extent unit);
-// Whether a kernel that reduces so many rows, and does more with their elements, keeps the device
+// Whether a kernel that reduces this many rows, and also processes their elements, keeps the device
 // busy.
 bool keeps_busy(std::int64_t extent, std::int64_t results, bool innermost, bool massively_parallel);
 
-// Elements: chunks of a row begin at whole lines of memory.
+// In elements: chunks of a row begin at whole cache lines.
 inline constexpr std::int64_t kChunkUnit = 32;
 
 }  // namespace volta::plan

@@ -1,5 +1,5 @@
-// What planning keeps for each thread: one object, because thread-local memory is scarce in
-// programs that open libvolta late (platform/thread_local.h).
+// The planning state of a thread, in one object because thread-local memory is scarce in programs
+// that open libvolta late (platform/thread_local.h).
 #pragma once
 
 #include "plan/lower/visits.h"
@@ -10,7 +10,7 @@ class OpenSizes;
 
 struct ThreadState {
   Visits visits;
-  OpenSizes* sizes = nullptr;  // those of the plan being made
+  OpenSizes* sizes = nullptr;  // sizes of the current plan
 };
 ThreadState& thread_state();
 

@@ -1,4 +1,4 @@
-// Numbers of values, and tables that are indexed by them.
+// The numbers of values, and tables indexed by them.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace volta::plan {
 
-// Names a value by its place in Values, or no value at all. It converts from and to int because
-// parts of the planner keep their own lists of plain numbers.
+// Names a value by its position in Values, or no value. It converts from and to int because parts
+// of the planner keep lists of plain numbers.
 class ValueId {
  public:
   static const ValueId none;
@@ -16,7 +16,7 @@ class ValueId {
   constexpr ValueId() = default;
   constexpr ValueId(int number) : number_(number) {}
   constexpr operator int() const { return number_; }
-  // Value 0 is a value: whether there is one is asked by is_none().
+  // Value 0 is a value, so use is_none() to test for one.
   explicit operator bool() const = delete;
 
   constexpr bool is_none() const { return number_ < 0; }
@@ -27,7 +27,7 @@ class ValueId {
 };
 inline constexpr ValueId ValueId::none{};
 
-// The numbers from `first` up to `last`, without it.
+// The numbers from `first` up to, but not including, `last`.
 class ValueIds {
  public:
   class Iterator {
@@ -47,7 +47,7 @@ class ValueIds {
   explicit constexpr ValueIds(std::size_t count) : last_(static_cast<int>(count)) {}
   constexpr Iterator begin() const { return {first_, step_}; }
   constexpr Iterator end() const { return {last_, step_}; }
-  // The same from the last one to the first.
+  // The numbers in reverse order.
   constexpr ValueIds backwards() const {
     ValueIds ids = *this;
     ids.first_ = last_ - step_;
@@ -60,7 +60,7 @@ class ValueIds {
   int first_ = 0, last_ = 0, step_ = 1;
 };
 
-// Something for every value.
+// A table with one item per value.
 template <class T>
 class PerValue {
  public:
@@ -85,7 +85,7 @@ class PerValue {
   }
   void reserve(std::size_t count) { items_.reserve(count); }
 
-  // For those who index by plain numbers.
+  // For code that indexes by plain numbers.
   operator const std::vector<T>&() const { return items_; }
 
  private:

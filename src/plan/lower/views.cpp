@@ -1,4 +1,4 @@
-// Builders of views: they become index expressions, never kernels.
+// Builders of views, which become index expressions and never kernels.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +20,7 @@ Expr ValueBuilder::reshape(Expr a, const Shape& shape) {
 Expr ValueBuilder::permute(Expr a, std::span<const std::int64_t> order) {
   const Shape from = a.shape();
   std::vector<Extent> sizes(order.size());
-  bool in_order = true;  // only axes of size 1 move
+  bool in_order = true;  // whether only axes of size 1 move
   std::int64_t before = -1;
   for (std::size_t i = 0; i < order.size(); ++i) {
     sizes[i] = from[static_cast<int>(order[i])];

@@ -1,4 +1,4 @@
-// Counting what planning looks at, and the state of a thread that plans.
+// The counters of planning work, and the planning state of a thread.
 #include "plan/lower/visits.h"
 
 #include "core/thread_owned.h"

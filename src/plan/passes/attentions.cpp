@@ -1,4 +1,4 @@
-// Results of attention with their heads where they are wanted.
+// Lets attention write its results with heads first where they are used in that order.
 #include <algorithm>
 #include <utility>
 
@@ -15,21 +15,21 @@ bool is_result(const Values& values, const Value& v) {
   return is_attention(v) || (v.kind == ValueKind::StepResult && is_attention(values[v.in[0]]));
 }
 
-// Which results of attention are written with their heads first.
+// The results of attention that are written with heads first.
 struct Turned {
   explicit Turned(const Values& values)
       : result(values, false), heads_first(values, 0), workspace(values, 0) {}
   PerValue<bool> result;
-  PerValue<std::int64_t> heads_first;  // per call: a bit for each of its results
-  PerValue<std::uint64_t> workspace;   // per call: what the library then needs
+  PerValue<std::int64_t> heads_first;  // for each call, one bit per result
+  PerValue<std::uint64_t> workspace;   // for each call, the workspace that the library then needs
 };
 
-// Results that are only held, and only with their heads first.
+// Finds results that are used only as held values with heads first.
 Turned turned_results(const Graph& graph) {
   const Values& values = graph.values;
   PerValue<int> uses = count_uses(graph);
   for (const ValueId id : values.ids()) {
-    // Further results are no readers of the first.
+    // Further results of a call do not count as readers of the first one.
     if (values[id].kind == ValueKind::StepResult && uses[id] > 0) --uses[values[id].in[0]];
   }
   const PerValue<bool> wanted = wanted_values(graph);
@@ -49,7 +49,7 @@ Turned turned_results(const Graph& graph) {
   return turned;
 }
 
-// The library has the last word.
+// Keeps only what the library supports.
 void ask_library(const Graph& graph, Turned& turned) {
   const Values& values = graph.values;
   for (const ValueId id : values.ids()) {
@@ -72,8 +72,8 @@ void ask_library(const Graph& graph, Turned& turned) {
 
 }  // namespace
 
-// A network wants the results of attention with the heads second last: they are one row for the
-// product that follows. What somebody holds with the heads first is written so at once.
+// The next product in a network reads the results of attention with heads second to last, as one
+// row per position. Results that are held with heads first are written in that order directly.
 void turn_attentions(Graph& graph) {
   const Values& values = graph.values;
   if (std::none_of(values.begin(), values.end(),

@@ -1,4 +1,4 @@
-// Values as text, and the files of VOLTA_DUMP_PASSES.
+// Writes values as text, and the files of VOLTA_DUMP_PASSES.
 #include "plan/passes/dump.h"
 
 #include <exception>
@@ -94,7 +94,7 @@ const char* name_of(kernel::ReduceOp op) {
   return "";
 }
 
-// "Scalar.add"
+// Returns for example "Scalar.add".
 std::string name_of(const Value& v) {
   std::string name = name_of(v.kind);
   if (v.kind == ValueKind::Scalar) name += fmt::format(".{}", kernel::info(v.op).name);
@@ -103,13 +103,13 @@ std::string name_of(const Value& v) {
   return name;
 }
 
-// "%12 = Scalar.add f32 [7, 5] (%3, %11) <linear>"
+// Returns for example "%12 = Scalar.add f32 [7, 5] (%3, %11) <linear>".
 std::string line_of(ValueId id, const Value& v) {
   std::string line = fmt::format("%{} = {} {} {}", static_cast<int>(id), name_of(v),
                                  to_string(v.dtype), to_string(v.shape.hint()));
   std::string operands;
   for (std::size_t k = 0; k < v.in.size(); ++k) {
-    // An operand may be left out where a later one is not.
+    // An operand may be absent although a later one is present.
     if (v.in[k].is_none()) continue;
     if (!operands.empty()) operands += ", ";
     if (k > 0 && v.in[k - 1].is_none()) operands += fmt::format("{}: ", k);
@@ -131,7 +131,7 @@ std::string line_of(ValueId id, const Value& v) {
   return line;
 }
 
-// A line for each value, then the value of each node that somebody holds.
+// Writes a line for each value, then the value of each node that somebody holds.
 std::string to_text(const Graph& graph) {
   std::string text;
   for (const ValueId id : graph.values.ids()) text += line_of(id, graph.values[id]) + '\n';

@@ -1,6 +1,6 @@
-// What follows a product or another call as part of it, where the library does that and it spares a
-// pass over the result: bias, ReLU and GELU, and GELU's slope times the gradient that a product
-// computes.
+// Makes operations that follow a product or another call part of the call, if the library supports
+// that and it saves a pass over the result: bias, ReLU and GELU, and the gradient of GELU in the
+// product that computes the gradient it multiplies.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -17,19 +17,19 @@ using graph::Node;
 using graph::OpId;
 using kernel::ScalarOp;
 
-// A product, or another call that has an epilogue, with what follows it up to the value `last`.
+// A product, or another call with an epilogue, and the operations that follow it up to `last`.
 struct Chain {
   ValueId product = {}, bias = {}, last = {};
   Activation activation = Activation::None;
-  ValueId input = {};  // of GELU: the value it is applied to; of its gradient: what that was
+  ValueId input = {};  // for GELU its operand; for its gradient the operand of that GELU
   bool keeps_input = false;
-  std::vector<Extent> attrs = {};  // of the call with its epilogue
+  std::vector<Extent> attrs = {};  // attributes of the call with its epilogue
 };
 
-// Operations that are looked for as they were recorded: their formulas are many values.
+// Operations that are found by the recorded node, because their formulas consist of many values.
 struct Recorded {
-  std::map<int, ValueId> gelu;  // by operand: the result
-  // By gradient: the result, GELU's operand.
+  std::map<int, ValueId> gelu;  // results by operand
+  // The result and GELU's operand, by gradient.
   std::map<int, std::pair<ValueId, ValueId>> gelu_gradient;
 };
 
@@ -46,8 +46,8 @@ class Finder {
     }
   }
 
-  // What follows the product, an activation among it or not; `last` is none where that is nothing a
-  // library does.
+  // The chain of operations after the product, with or without an activation. `last` is none if no
+  // library supports the chain.
   Chain chain(ValueId id, bool with_activation) const {
     const DType operands = at(at(id).in[0]).dtype;
     const bool halves = size_of(operands) == 2;
@@ -63,7 +63,8 @@ class Finder {
       if (v.kind == ValueKind::Reshape) {
         if (v.shape.rank() == 0 || v.shape[v.shape.rank() - 1] != columns) break;
       } else if (v.kind == ValueKind::Cast) {
-        // Rounding, and back for a ReLU, which may as well come before it.
+        // Rounding to a half, and back to f32 before a ReLU, which may come before the rounding as
+        // well.
         if (!halves || (v.dtype != operands && v.dtype != DType::f32)) break;
         rounded = rounded || v.dtype == operands;
       } else if (v.kind == ValueKind::Scalar && v.op == ScalarOp::add) {
@@ -84,7 +85,7 @@ class Finder {
       }
       now = next;
       if (halves && v.dtype == operands) half = now;
-      // Halves are finished when they are rounded.
+      // A chain of halves may only end where the value is rounded.
       const bool something = !chain.bias.is_none() || chain.activation != Activation::None;
       if (something && (!halves || v.dtype == operands)) chain.last = now;
     }
@@ -93,7 +94,7 @@ class Finder {
     return chain;
   }
 
-  // Kernels that read the result do the same on the way.
+  // Whether only kernels read the result, which can apply the chain themselves.
   bool is_for_kernels(ValueId id) const {
     if (wanted_[id]) return false;
     return std::all_of(users_[id].begin(), users_[id].end(), [&](ValueId user) {
@@ -119,7 +120,7 @@ class Finder {
     }
   }
 
-  // The values that are added to every row; none if it is something else.
+  // Returns the values that are added to every row; none if `id` is not a bias.
   ValueId bias_of(ValueId id, Extent columns, DType dtype) const {
     if (at(id).kind != ValueKind::Expand) return ValueId::none;
     id = at(id).in[0];
@@ -144,10 +145,11 @@ class Finder {
   const PerValue<int>& uses_;
   const PerValue<bool>& wanted_;
   const Recorded& recorded_;
-  PerValue<std::vector<ValueId>> users_;  // of values that are needed
+  PerValue<std::vector<ValueId>> users_;  // for needed values only
 };
 
-// What is needed once the chains are calls: their last values need the operands of the call alone.
+// The values that are needed once the chains are calls: a chain's last value then needs only the
+// operands of the call.
 PerValue<bool> needed_with(const Values& values, const PerValue<bool>& wanted,
                            const PerValue<Chain>& chains) {
   PerValue<bool> needed = wanted;
@@ -183,7 +185,7 @@ Recorded recorded_gelus(const Graph& graph, const PerValue<int>& uses) {
   return recorded;
 }
 
-// Whether the library does what the chain says. Finds the attributes that the call then has.
+// Whether the library supports the chain; sets the attributes of the call.
 bool library_takes(const Graph& graph, Chain& chain) {
   const Value& v = graph.values[chain.product];
   auto attrs = v.call->with_epilogue(
@@ -192,7 +194,7 @@ bool library_takes(const Graph& graph, Chain& chain) {
   return attrs.has_value();
 }
 
-// The chains that become calls, each at its last value.
+// Finds the chains that become calls, each stored at its last value.
 PerValue<Chain> find_chains(const Graph& graph) {
   const Values& values = graph.values;
   const PerValue<int> uses = count_uses(graph);
@@ -212,8 +214,8 @@ PerValue<Chain> find_chains(const Graph& graph) {
   for (const ValueId id : values.ids()) {
     if (is_start(values[id]) && uses[id] > 0 && !try_chain(id, true)) try_chain(id, false);
   }
-  // GELU's operand is a second result of the call where somebody needs it. The product under the
-  // gradient of GELU is not written at all, so that nobody may need it.
+  // GELU's operand is a second result of the call if something needs it. The product inside the
+  // gradient of GELU is not written at all, so nothing may need it.
   const PerValue<bool> needed = needed_with(values, wanted, chains);
   std::vector<ValueId> refused;
   for (Chain& chain : chains) {
@@ -229,7 +231,7 @@ PerValue<Chain> find_chains(const Graph& graph) {
   return chains;
 }
 
-// The call of a chain, with what follows it as its epilogue.
+// Builds the call of a chain, with the operations as its epilogue.
 Value fused_call(const Rebuild& all, const Chain& chain) {
   const auto now = [&](ValueId id) { return id.is_none() ? id : all.renamed[id]; };
   Value call = all.before[chain.product];
@@ -248,7 +250,7 @@ void fuse_epilogues(Graph& graph) {
   const bool any = std::any_of(chains.begin(), chains.end(),
                                [](const Chain& chain) { return !chain.last.is_none(); });
   if (!any) return;
-  std::map<int, ValueId> kept;  // by GELU's operand: the last value of its chain
+  std::map<int, ValueId> kept;  // by GELU's operand, the last value of its chain
   for (const Chain& chain : chains) {
     if (chain.keeps_input) kept.emplace(chain.input, chain.last);
   }

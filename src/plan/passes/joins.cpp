@@ -1,5 +1,5 @@
-// Joins: values that lie one after the other in one buffer because whoever computes them writes
-// them there.
+// Places the parts of joins: values that are adjacent in one buffer because the kernels that
+// compute them write them there.
 #include <algorithm>
 
 #include "plan/passes/passes.h"
@@ -7,8 +7,8 @@
 
 namespace volta::plan {
 
-// The last joins first: a join may be a part of another. Of one that nobody reads the parts have
-// buffers of their own.
+// Handles the last joins first, because a join may be a part of another one. If nothing reads a
+// join, its parts have buffers of their own.
 void place_parts(Graph& graph) {
   Values& values = graph.values;
   const auto is_join = [](const Value& v) { return v.kind == ValueKind::Join; };

@@ -1,7 +1,7 @@
-// Images between convolutions lie in memory with their channels last, though every operation is
-// written for channels second. Element-wise operations and reductions over windows that deal with
-// such images are rewritten to compute them in that order, and read back through a view; kernels
-// and libraries then find contiguous channels, and only the edges of a network change layout.
+// Stores images between convolutions with channels last, although every operation is written for
+// channels second. Elementwise operations and reductions over windows of such images are rewritten
+// to compute in that order, followed by a view. Kernels and libraries then find contiguous
+// channels, and only the edges of a network change the layout.
 #include <algorithm>
 #include <utility>
 
@@ -13,12 +13,12 @@ namespace {
 
 bool is_image(const Value& v) { return v.shape.rank() >= 3; }
 
-// The same images, or as many with as many channels.
+// Whether both are images with the same numbers of images and channels.
 bool same_channels(const Value& a, const Value& b) {
   return is_image(a) && is_image(b) && a.shape[0] == b.shape[0] && a.shape[1] == b.shape[1];
 }
 
-// Sizes without those of 1.
+// The sizes other than 1.
 std::vector<Extent> extents(const Shape& shape) {
   std::vector<Extent> result;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(result),
@@ -26,14 +26,14 @@ std::vector<Extent> extents(const Shape& shape) {
   return result;
 }
 
-// A line of pixels as an image of height 1, or back.
+// Whether one is a line of pixels and the other the same line as an image of height 1.
 bool is_line(const Value& to, const Value& from) {
   return to.kind == ValueKind::Reshape && same_channels(to, from) &&
          extents(to.shape) == extents(from.shape);
 }
 
-// Which values had better have their channels last: those asked for, and what is computed from
-// them or leads to them element by element.
+// Finds the values that are best stored with channels last: the requested ones, and those that are
+// computed from them, or that they are computed from, element by element.
 class Preference {
  public:
   Preference(const Values& values, const std::vector<ValueId>& asked)
@@ -59,8 +59,8 @@ class Preference {
     changed_ = true;
   }
 
-  // The images that a value is made of: operands of its own shape, what a view shows, or what
-  // windows are reduced of.
+  // The images that a value is computed from: operands of its own shape, the operand of a view, or
+  // the images behind reduced windows.
   std::vector<ValueId> images_of(const Value& v) const {
     std::vector<ValueId> images;
     if (!is_image(v)) return images;
@@ -98,14 +98,14 @@ class Preference {
   bool changed_ = false;
 };
 
-// 0, 2, 3, ..., 1
+// The order 0, 2, 3, ..., 1.
 std::vector<std::int64_t> to_last(int rank) {
   std::vector<std::int64_t> order{0};
   for (int axis = 2; axis < rank; ++axis) order.push_back(axis);
   order.push_back(1);
   return order;
 }
-// 0, last, 1, 2, ...
+// The order 0, last, 1, 2, ....
 std::vector<std::int64_t> to_second(int rank) {
   std::vector<std::int64_t> order{0, rank - 1};
   for (int axis = 1; axis < rank - 1; ++axis) order.push_back(axis);
@@ -118,7 +118,7 @@ Shape moved(const Shape& shape, const std::vector<std::int64_t>& order) {
   return Shape(sizes);
 }
 
-// The value, computed with its channels last where that is asked for and can be done.
+// Builds the value, with channels last if requested and possible.
 Expr rebuilt(ValueBuilder& builder, Value v, bool channels_last) {
   const Expr operand{&builder, v.in[0]};
   const int rank = v.shape.rank();
@@ -136,7 +136,7 @@ Expr rebuilt(ValueBuilder& builder, Value v, bool channels_last) {
       if (!in.is_none()) in = builder.permute({&builder, in}, to_last(rank)).id;
     }
   } else if (v.kind == ValueKind::Reduce && v.in[1].is_none()) {
-    // The axes that stay trade places; those reduced keep theirs.
+    // The remaining axes change places; the reduced ones keep theirs.
     std::vector<std::int64_t> order, kept;
     const int full = operand.shape().rank();
     for (std::int64_t axis = 0; axis < full; ++axis) {

@@ -1,4 +1,4 @@
-// The passes: rewrites of all values of a batch, between lowering and grouping.
+// The passes, which rewrite all values of a batch between lowering and grouping.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace volta::plan {
 
-// Runs the passes in the order of the table in passes.cpp. `plan`: the number by which files of
-// VOLTA_DUMP_PASSES name the plan.
+// Runs the passes in the order of the table in passes.cpp. `plan` is the plan's number in the file
+// names of VOLTA_DUMP_PASSES.
 void run_passes(Graph& graph, std::uint32_t plan);
 
-// The passes, each in the file named.
+// The passes, with the files that contain them.
 void lay_out_images(Graph& graph);   // layout.cpp
 void round_products(Graph& graph);   // products.cpp
 void turn_products(Graph& graph);    // products.cpp

@@ -1,4 +1,4 @@
-// Products that write their results as they are wanted: rounded, or transposed.
+// Lets products write their results rounded or transposed.
 #include <utility>
 
 #include "plan/calls/matmul.h"
@@ -7,7 +7,7 @@
 
 namespace volta::plan {
 
-// A product of halves of which only the rounded value is wanted is rounded where it is computed.
+// If only the rounded value of a product of halves is used, the product itself rounds it.
 void round_products(Graph& graph) {
   Values& values = graph.values;
   const PerValue<int> uses = count_uses(graph);
@@ -24,7 +24,7 @@ void round_products(Graph& graph) {
   }
 }
 
-// A product of which only the transpose is wanted is computed the other way round:
+// If only the transpose of a product is used, the transpose is computed instead, as
 // (a b)^T = b^T a^T.
 void turn_products(Graph& graph) {
   Values& values = graph.values;

@@ -1,4 +1,4 @@
-// Who reads and who holds values.
+// Counts the readers and holders of values.
 #include "plan/passes/rewrite.h"
 
 namespace volta::plan {

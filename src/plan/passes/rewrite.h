@@ -1,4 +1,4 @@
-// What passes need to rewrite values: who reads a value, and all values built anew.
+// Functions for passes that rewrite values: counting readers, and rebuilding all values.
 #pragma once
 
 #include <utility>
@@ -7,21 +7,21 @@
 
 namespace volta::plan {
 
-// Per value: whether somebody holds it.
+// For each value, whether somebody holds it.
 PerValue<bool> wanted_values(const Graph& graph);
-// Per value: how many needed values read it, and how many nodes hold it.
+// For each value, the number of needed values that read it plus the number of nodes that hold it.
 PerValue<int> count_uses(const Graph& graph);
 
-// The values while they are built anew.
+// The state of a rebuild.
 struct Rebuild {
-  ValueBuilder& builder;  // builds the new ones
+  ValueBuilder& builder;  // builds the new values
   const Values& before;
-  const PerValue<ValueId>& renamed;  // per value before, as far as they are rebuilt: its new number
+  const PerValue<ValueId>& renamed;  // for each old value that has been rebuilt, its new number
 };
 
-// Builds all values anew, in order: make(rebuild, id, value) gives the one to take the place of
-// value `id`; the value passed has its operands renamed already. What is built has the label and
-// epoch of the value it replaces.
+// Rebuilds all values in order: make(rebuild, id, value) returns the replacement of value `id`. The
+// operands of the value passed to it are already renamed. New values get the label and epoch of the
+// value that they replace.
 template <class Make>
 void rebuild(Graph& graph, const Make& make) {
   const Values before = std::exchange(graph.values, {});

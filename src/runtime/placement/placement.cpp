@@ -50,7 +50,7 @@ VOLTA_INITIAL_EXEC constinit thread_local Policy policy_of_thread;
 DeviceEntry* placement_gpu(const ExecutionOptions& options) {
   if (options.gpu) return options.gpu->is_cpu() ? nullptr : &device_entry(*options.gpu);
   if (const std::optional<Device> gpu = Device::gpu()) return &device_entry(*gpu);
-  // These calls throw with a message that tells why there is no GPU.
+  // These calls throw with a message that says why there is no GPU.
   if (options.placement == Placement::force_gpu) Device::parse("gpu");
   if (default_placement != Placement::as_written) Device::best();
   return nullptr;

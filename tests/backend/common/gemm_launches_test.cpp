@@ -1,4 +1,4 @@
-// Which product is cut in which way, and that NVRTC takes the kernels of every cut.
+// How products are cut, and that NVRTC compiles the kernels of every cut.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,13 +50,14 @@ TEST(ChooseGemm, DoublesHaveSmallerTiles) {
   EXPECT_EQ(f64(300), (GemmCut{with_slices(with_depth(kSmall, 8), 2), 1}));
 }
 
-// Layout, offsets and transposes choose loads, never the order of additions.
+// Layout, offsets and transposes affect loads, never the order of additions.
 TEST(ChooseGemm, LooksAtTheShapeAlone) {
   EXPECT_EQ(choose_gemm(product(300, 500, 4000)),
             choose_gemm(product(300, 500, 4000, true, true, 1, 7)));
 }
 
-// What the tuner tries: other tiles, slices and chunks, the usual cut first, each by its name.
+// The cuts that the tuner tries: other tiles, slices and chunks, the default cut first, each with
+// its name.
 TEST(ChooseGemm, CutsToTryBeginWithTheUsualOne) {
   for (const MatmulStep& s :
        {product(4096, 4096, 4096), product(1024, 1024, 1024), product(64, 64, 8192),
@@ -131,8 +132,8 @@ TEST(GemmNvrtc, EveryCutCompiles) {
   compile(product(512, 512, 512, false, false, 1, 0, DType::bf16), {kLarge, 1});
 }
 
-// What the arithmetic of large tiles must not lose: results in registers, few enough of these that
-// two blocks run at a time on a processor, vectors, fused multiply-adds.
+// The properties that make large tiles fast: results in registers, few enough of them for two
+// blocks per multiprocessor, vectors, fused multiply-adds.
 TEST(GemmNvrtc, LargeTilesStayInRegisters) {
   const Nvrtc nvrtc;
   if (!nvrtc.present()) GTEST_SKIP() << "libnvrtc is not installed";

@@ -1,4 +1,4 @@
-// Candidates for cutting a product, and products with layouts of all kinds.
+// Candidate cuts of a product, and products with all kinds of layouts.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ constexpr GemmTile with_depth(GemmTile tile, int depth) {
   return tile;
 }
 
-// A product whose rows are `padding` longer than they must be and start after `padding` elements.
+// A product whose rows are `padding` elements longer than necessary and start after `padding`
+// elements.
 inline plan::MatmulStep product(std::int64_t m, std::int64_t n, std::int64_t k,
                                 bool transpose_a = false, bool transpose_b = false,
                                 std::int64_t batch = 1, std::int64_t padding = 0,

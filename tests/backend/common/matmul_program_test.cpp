@@ -1,4 +1,4 @@
-// The lowering of products to kernel programs, with no device.
+// The lowering of products to kernel programs, without a device.
 #include "backend/common/matmul_program.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Ref = plan::BufferRef;
 
-// The second batch of a^T b with padded rows.
+// The second batch of a^T b, with padded rows.
 TEST(MatmulProgramTest, LowersToAReduction) {
   const plan::MatmulStep step{.transpose_a = true,
                               .m = 2,

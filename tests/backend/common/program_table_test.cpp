@@ -1,4 +1,4 @@
-// Compiled programs: owned by plans, the latest kept besides, the rest freed.
+// Compiled programs are owned by plans; the latest ones are kept as well, and all others are freed.
 #include "backend/common/program_table.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(ProgramTable, KeepsProgramsUpToANumberOfBytes) {
   EXPECT_EQ(table.find("owned"), owned);
 }
 
-// Every number a chain of other operations: another program.
+// A different chain of operations, and so a different program, for every number.
 Tensor chain(Tensor x, int number) {
   for (int bit = 0; bit < 12; ++bit) x = (number >> bit & 1) != 0 ? x.sin() : x.abs();
   return x;

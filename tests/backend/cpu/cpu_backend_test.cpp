@@ -1,5 +1,6 @@
 // The CPU backend: every sample program against the reference interpreter, special values against
-// libm, products against a plain double loop, and bits that do not depend on the number of threads.
+// libm, products against plain double loops, and results that do not depend on the number of
+// threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ TEST(CpuBackend, LargeSizesMatchTheReference) {
   check_sample(resized(elementwise_sample(1), {200, 64}, {12800, 64, 12800, 12800}), *backend);
 }
 
-// The sum of a row is as good as a pairwise one: far better than adding in order.
+// The sum of a row is as accurate as a pairwise sum, far better than adding in order.
 TEST(CpuBackend, LongSumsAreAccurate) {
   const std::int64_t n = 1 << 22;
   std::vector<float> x(static_cast<std::size_t>(n)), y(1);
@@ -87,7 +88,7 @@ TEST(CpuBackend, LongSumsAreAccurate) {
   }
 }
 
-// Loads and stores of every stride, forwards and backwards, in rows of every length.
+// Loads and stores with every stride, forwards and backwards, in rows of every length.
 TEST(CpuBackend, StridedLoadsAndStores) {
   const auto backend = make_cpu_backend();
   for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
@@ -108,14 +109,14 @@ TEST(CpuBackend, StridedLoadsAndStores) {
       sample.bindings.push_back({{m, n, 0, n, 1, 1, m}, {all, all}, {}});  // transpose by stores
       sample.bindings.push_back({{m, n, all - 1, -n, -1, n, 1}, {all, all}, {}});  // flip
       sample.bindings.push_back(
-          {{m, n, 3, 0, 2, n, 1}, {2 * n + 4, all}, {}});  // stretched, every second
+          {{m, n, 3, 0, 2, n, 1}, {2 * n + 4, all}, {}});  // expanded, every second element
       sample.bindings.push_back({{m, n, 1, 1, 0, n, 1}, {m + 1, all}, {}});  // one value per row
     }
     check_sample(sample, *backend);
   }
 }
 
-// x[i, k, j] to y[i, j, k]: tiles that end where an outer axis does.
+// Copies x[i, k, j] to y[i, j, k], with tiles that end where an outer axis does.
 TEST(CpuBackend, BatchedTranspose) {
   Build b;
   const auto p = b.param(), q = b.param(), r = b.param(), area = b.param();
@@ -134,7 +135,7 @@ TEST(CpuBackend, BatchedTranspose) {
   check_sample(sample, *backend);
 }
 
-// Sums over windows of a padded row: masks with steps other than one, in Lanes and Rows.
+// Sums over windows of a padded row: masks with steps other than one, in modes Lanes and Rows.
 TEST(CpuBackend, MaskedWindows) {
   const auto backend = make_cpu_backend();
   for (const int lanes : {1, 32}) {
@@ -157,7 +158,7 @@ TEST(CpuBackend, MaskedWindows) {
   }
 }
 
-// An output at the address of a leaf: every value is read before its memory is written.
+// An output at the address of a leaf: every value is read before its memory is overwritten.
 TEST(CpuBackend, DonatedMemory) {
   Build b;
   const int i = b.axis(b.param());
@@ -214,10 +215,9 @@ TEST(CpuBackend, DeviceAndMemory) {
   EXPECT_EQ(backend->allocate(0, SIZE_MAX / 2).base, nullptr);
 }
 
-// --- scalar functions
-// -------------------------------------------------------------------------------------
+// ---- Scalar functions.
 
-// The same value, sign of zero included; finite ones within a few units of the last place.
+// Values are equal including the sign of zero; finite ones differ by a few units in the last place.
 template <class T>
 bool agree(T want, T got) {
   if (std::isnan(want)) return std::isnan(got);
@@ -312,15 +312,15 @@ TEST(CpuFunctions, HalfConversionsRoundToNearestEven) {
   }
 }
 
-// --- products
-// ---------------------------------------------------------------------------------------------
+// ---- Products.
 
 struct Product {
   plan::MatmulStep step;
   std::int64_t a_elements, b_elements, c_elements;
 };
 
-// Rows `pad` elements apart more than they need to be; operands start at element `pad`.
+// The distance between rows is `pad` elements larger than necessary; operands start at element
+// `pad`.
 Product make_product(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
                      std::int64_t batch, bool ta, bool tb, std::int64_t pad, bool share_b) {
   Product result;
@@ -398,7 +398,7 @@ void check_product(const Product& product) {
       }
     }
   }
-  // Nothing between the rows of C was touched.
+  // The memory between the rows of C is unchanged.
   if (s.ldc > s.n && s.m > 0) {
     ASSERT_EQ(c[static_cast<std::size_t>(s.n)], T{7});
   }
@@ -414,7 +414,7 @@ TEST(CpuMatmul, MatchesTheReference) {
         check_product<float>(make_product(DType::f32, 250, 210, 400, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 1, 300, 100, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 300, 1, 100, 1, ta, tb, pad, false));
-        // Tall ones are packed, thin ones computed the other way round, long sums in pieces.
+        // Tall products are packed, thin ones transposed, long sums split.
         check_product<float>(make_product(DType::f32, 300, 192, 96, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 450, 100, 70, 1, ta, tb, pad, false));
         check_product<float>(make_product(DType::f32, 100, 10, 64, 3, ta, tb, pad, false));
@@ -471,8 +471,7 @@ TEST(CpuMatmul, BitsDoNotDependOnTheThreadCount) {
   }
 }
 
-// --- parallel loops
-// ---------------------------------------------------------------------------------------
+// ---- Parallel loops.
 
 TEST(Parallel, CoversEveryIndexOnce) {
   for (const int threads : {1, 2, 4, 7}) {

@@ -1,5 +1,6 @@
-// The CPU executor's fused kernels: every step of a chain against the operation on its own, folds,
-// and shapes that take each way through the executor (short rows, turned tiles, tails of blocks).
+// The CPU executor's fused kernels: every step of a chain against the single operation, folds, and
+// shapes that take each path through the executor (short rows, transposed tiles, remainders of
+// blocks).
 #include <gtest/gtest.h>
 #include <volta/volta.h>
 
@@ -34,7 +35,7 @@ std::vector<T> numbers(std::uint64_t seed, double low = -4, double high = 4) {
   return values;
 }
 
-// v, a, b -> the step; `op` where it is an operation of the table on (v) or (v, a).
+// The step as a function of v, a and b; `op` if it is an operation of the table on (v) or (v, a).
 template <class T>
 struct Step {
   ChainOp op;
@@ -82,7 +83,7 @@ void check_steps() {
             {.steps = steps, .count = 2, .values = values, .end = n, .out = out.data()});
         for (std::size_t i = 0; i < n; ++i) {
           const T want = step.exact(v[i], a[uniform ? 0 : i], b[uniform ? i : 0]);
-          // Where the machine has no fused multiply-add a product is rounded first.
+          // Without fused multiply-add, a product is rounded first.
           const T slack = std::numeric_limits<T>::epsilon() * (step.operands == 2 ? 32 : 1);
           ASSERT_NEAR(out[i], want, slack * std::max(T{1}, std::fabs(want)))
               << "step " << static_cast<int>(step.op) << " element " << i << " of " << n;
@@ -97,7 +98,7 @@ TEST(CpuChains, EveryStepMatchesItsOperation) {
   check_steps<double>();
 }
 
-// A comparison with NaN is false on either side.
+// A comparison with NaN on either side is false.
 template <class T>
 void check_choices() {
   std::vector<T> v = numbers<T>(1), a = numbers<T>(2), b = numbers<T>(3), c = numbers<T>(4);
@@ -137,7 +138,7 @@ TEST(CpuChains, EveryChoiceIsThatOfItsComparison) {
   check_choices<double>();
 }
 
-// The gradient of relu and its like, with comparisons of either side and of NaN.
+// Gradients like that of relu, with comparisons in both directions and with NaN.
 TEST(CpuChains, ChoicesOfTensors) {
   constexpr std::int64_t kCount = 1000;
   std::vector<float> x(kCount), g(kCount);
@@ -164,7 +165,7 @@ TEST(CpuChains, ChoicesOfTensors) {
   }
 }
 
-// Functions give the same bits inside chains and on their own.
+// Functions give the same bits inside a chain and outside.
 TEST(CpuChains, FunctionsAreThoseOfTheTable) {
   const std::vector<float> x = numbers<float>(4, 0, 120);
   void* values[] = {const_cast<float*>(x.data())};
@@ -176,13 +177,13 @@ TEST(CpuChains, FunctionsAreThoseOfTheTable) {
     cpu::simd().chain[cpu::type_index(DType::f32)](
         {.steps = steps, .count = 2, .values = values, .end = kMost, .out = chained.data()});
     cpu::simd().scalar(op, DType::f32)(alone.data(), x.data(), x.data(), x.data(), kMost);
-    chained.resize(kMost);  // beyond, kernels may leave anything
+    chained.resize(kMost);  // kernels may write anything beyond
     alone.resize(kMost);
     EXPECT_EQ(chained, alone) << kernel::info(op).name;
   }
 }
 
-// What a chain folds is what the fold of its results gives, bit for bit.
+// Folding inside a chain gives the same bits as folding its results.
 TEST(CpuChains, FoldsAreThoseOfTheResults) {
   if (!cpu::simd().chains_fold) GTEST_SKIP() << "vectors of this machine are narrower than a fold";
   const std::vector<float> x = numbers<float>(5);
@@ -251,7 +252,7 @@ TEST(CpuShapes, TransposesOfEverySizeOfElement) {
   check_transposes<std::uint8_t>(DType::u8);
 }
 
-// Sums of columns straight from memory, with tails that fill no vector.
+// Sums of columns directly from memory, with remainders that do not fill a vector.
 TEST(CpuShapes, ColumnSums) {
   for (const std::int64_t columns : {1, 3, 15, 16, 17, 100, 127, 128, 130, 1000, 2049}) {
     for (const std::int64_t rows : {1, 3, 4, 31, 33, 70, 500}) {

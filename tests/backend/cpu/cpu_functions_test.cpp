@@ -1,7 +1,6 @@
 // Errors of the CPU's vector functions in units of the last place, against long double, over the
-// whole range of the type: every exponent with both signs, mantissas at random, and consecutive
-// numbers around the places where a formula changes. The bounds here are those of
-// docs/internals/cpu.md.
+// whole range of the type: every exponent with both signs, random mantissas, and consecutive
+// numbers around the points where a formula changes. The bounds are those of docs/internals/cpu.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +35,7 @@ Bits<T> random_bits(std::uint64_t n) {
   }
 }
 
-// Every exponent, denormal numbers included, with both signs: `count` mantissas each.
+// `count` random mantissas for every exponent, including denormal numbers, with both signs.
 template <class T>
 std::vector<T> all_exponents(int count) {
   constexpr int digits = std::numeric_limits<T>::digits - 1;
@@ -75,15 +74,15 @@ void add_evenly(std::vector<T>& values, double low, double high, int count) {
     values.push_back(static_cast<T>(low + (high - low) * (k + 0.37) / count));
 }
 
-// The error of one result. Infinite where one of the two is not finite and the other is something
-// else, or where zeros or infinities differ in sign.
+// The error of one result. It is infinite if only one of the two is finite, or if zeros or
+// infinities differ in sign.
 template <class T>
 double ulps(T got, Wide want) {
   constexpr double wrong = std::numeric_limits<double>::infinity();
   const T rounded = static_cast<T>(want);
   if (std::isnan(want)) return std::isnan(got) ? 0 : wrong;
   if (std::isinf(rounded)) {
-    // The last finite number is at most half a unit away from what rounds to infinity.
+    // The largest finite number is at most half a unit away from numbers that round to infinity.
     const bool close = std::fabs(got) == std::numeric_limits<T>::max() &&
                        std::fabs(want) < std::ldexp(Wide{1}, std::numeric_limits<T>::max_exponent) *
                                              (1 + std::numeric_limits<T>::epsilon());
@@ -209,7 +208,7 @@ const std::vector<Function>& functions() {
 
 template <class T>
 void check_functions(int mantissas) {
-  // A product and a sum that are rounded each cost up to a quarter of the bound.
+  // Without fused multiply-add, a product and a sum each cost up to a quarter of the bound.
   const bool has_fma = std::string(cpu::simd().target).find("SSE") == std::string::npos;
   const double without_fma = has_fma ? 1 : 1.25;
   const std::vector<T> everywhere = all_exponents<T>(mantissas);
@@ -228,7 +227,7 @@ void check_functions(int mantissas) {
 TEST(CpuFunctions, ErrorsOverTheWholeRangeF32) { check_functions<float>(300); }
 TEST(CpuFunctions, ErrorsOverTheWholeRangeF64) { check_functions<double>(30); }
 
-// 1 / (1 + e^-x) as the planner writes it, in one chain.
+// The formula 1 / (1 + e^-x) as the planner writes it, in one chain.
 TEST(CpuFunctions, ErrorsOfSigmoid) {
   using cpu::ChainOp;
   std::vector<float> values = all_exponents<float>(300);
@@ -247,7 +246,7 @@ TEST(CpuFunctions, ErrorsOfSigmoid) {
         {.steps = steps, .count = 5, .values = operands, .end = 128, .out = out});
     for (std::size_t k = 0; k < 128; ++k) {
       const Wide x = values[first + k];
-      if (x < -87) continue;  // e^-x is near the end of the range: the quotient is denormal, then 0
+      if (x < -87) continue;  // e^-x is near the end of the range; the quotient is denormal or 0
       const double error = ulps(out[k], 1 / (1 + std::exp(-x)));
       if (error > worst.error) worst = {error, values[first + k], 0};
     }
@@ -256,7 +255,7 @@ TEST(CpuFunctions, ErrorsOfSigmoid) {
   RecordProperty("sigmoid_ulp", std::to_string(worst.error));
 }
 
-// Bases and exponents of all sizes whose power mostly is a normal number, and integral exponents of
+// Bases and exponents of all sizes whose power is mostly a normal number, and integral exponents of
 // negative bases.
 template <class T>
 Worst worst_power(int count) {
@@ -286,8 +285,8 @@ Worst worst_power(int count) {
   return worst;
 }
 
-// Pairs of all sizes and signs, against a function of two long doubles; zeros and infinities among
-// them.
+// Pairs of all sizes and signs, including zeros and infinities, against a function of two long
+// doubles.
 template <class T>
 Worst worst_of_pairs(ScalarOp op, Wide (*exact)(Wide, Wide), int count) {
   const cpu::ComputeFn fn = cpu::simd().scalar(op, dtype_of<T>::value);

@@ -1,5 +1,5 @@
-// Products and convolutions of bf16 on the CPU, where the library has instructions for them:
-// against sums in double precision, rounded once, in bits that do not depend on the number of
+// Products and convolutions of bf16 on the CPU, if the library has instructions for them: against
+// sums in double precision that are rounded once, with results that do not depend on the number of
 // threads.
 #include <gtest/gtest.h>
 
@@ -46,10 +46,11 @@ Halves random_halves(std::uint64_t seed, std::int64_t count) {
 
 struct Sizes {
   std::int64_t m, n, k, batch = 1;
-  bool shared = false;  // one right operand for all of the batch
+  bool shared = false;  // one right operand for the whole batch
 };
 
-// Rows `pad` elements further apart than they need to be; operands start at element `pad`.
+// The distance between rows is `pad` elements larger than necessary; operands start at element
+// `pad`.
 struct Product {
   Product(const Sizes& s, bool transpose_a, bool transpose_b, std::int64_t pad, bool f32_result) {
     step.dtype = DType::bf16;
@@ -72,7 +73,7 @@ struct Product {
     bias = random_halves(3, s.n);
   }
 
-  // The results as doubles, the space between rows among them.
+  // The results as doubles, including the space between rows.
   std::vector<double> run() const {
     const std::size_t count = static_cast<std::size_t>(step.batch * step.stride_c);
     const auto call = cpu::make_onednn_matmul(step);
@@ -104,7 +105,7 @@ struct Product {
 
   void check() const {
     const std::vector<double> c = run();
-    // Errors of the sum, and of rounding it to eight bits.
+    // The errors of the sum and of rounding it to eight bits.
     const double of_sum = 2e-6 * std::sqrt(static_cast<double>(step.k)),
                  unit = step.f32_result ? 0 : 1.0 / 256;
     for (std::int64_t batch = 0; batch < step.batch; ++batch) {
@@ -129,7 +130,7 @@ struct Product {
   Halves a, b, bias;
 };
 
-// Tiles, vectors, tall products (packed), thin ones (turned), long sums (in pieces), batches,
+// Tiles, vectors, tall products (packed), thin ones (transposed), long sums (split), batches, and
 // shared operands.
 constexpr Sizes kSizes[] = {{17, 33, 29},         {250, 210, 401},    {300, 192, 96},
                             {450, 100, 70},       {1, 300, 100},      {300, 1, 100},
@@ -182,7 +183,7 @@ std::vector<std::string> kinds(const Explanation& plan) {
   return kinds;
 }
 
-// Nothing is converted: a product, or a convolution, is one call.
+// A product or a convolution is a single call without conversions.
 TEST_F(CpuHalves, NothingIsConverted) {
   const Tensor a = noise({96, 64}, 1), b = noise({64, 80}, 2);
   EXPECT_EQ(explain(matmul(a, b)).kernels(), 0);
@@ -198,7 +199,7 @@ struct ConvCase {
   Conv2dOptions options;
 };
 
-// The convolution, and the gradients of a weighted sum of its elements.
+// Returns the convolution and the gradients of a weighted sum of its elements.
 std::vector<Tensor> convolved(const ConvCase& test, DType dtype) {
   const auto values = [&](const Shape& shape, std::uint64_t seed) {
     return noise(shape, seed).to(dtype).eval();

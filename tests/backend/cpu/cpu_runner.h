@@ -1,5 +1,5 @@
-// Kernel programs on the CPU backend: one of them over host memory, against the reference
-// interpreter, and on several numbers of threads.
+// Runs kernel programs on the CPU backend: one over host memory, one against the reference
+// interpreter, and one with several numbers of threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ struct OneKernel {
     steps.arg_words = static_cast<std::uint32_t>(args.size());
     std::get<plan::KernelStep>(steps.steps[0]).segments.push_back(std::move(binding));
   }
-  // Gives the error it left, if any.
+  // Returns the error that it reported, if any.
   std::optional<kernel::ErrorRecord> run(Backend& backend) const {
     const auto executable = backend.prepare(0, steps);
     executable->run({}, outputs, {}, args);
@@ -89,8 +89,7 @@ inline void check_sample(const Sample& sample, Backend& backend) {
   }
 }
 
-// Runs `program` on each thread count over the same inputs; all slots must come out with the same
-// bits.
+// Runs a program with each thread count on the same inputs; all slots must have the same bits.
 inline void expect_same_bits(const Sample& sample) {
   SCOPED_TRACE(sample.name);
   for (const SampleBinding& binding : sample.bindings) {

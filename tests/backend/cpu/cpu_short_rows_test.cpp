@@ -1,5 +1,5 @@
-// Rows too short to be blocks of their own on the CPU: those of a Map that follow each other, and
-// the Red points of columns side by side.
+// Rows that are too short for blocks of their own on the CPU: consecutive rows of a Map, and
+// adjacent Red points of columns.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,8 +16,8 @@ using kernel::ReduceOp;
 
 constexpr std::int64_t kLengths[] = {1, 2, 3, 16, 31, 48, 64, 100, 128, 300, 512, 513, 1100};
 
-// Of x[i, j], a mean and a weight of j: values of j alone that are computed from each other, early
-// and late, used by sums, products and choices, and stored.
+// For x[i, j], a mean and a weight of j: values that depend only on j, are computed from each other
+// early and late, are used by sums, products and selections, and are stored.
 Sample scaled_rows(DType storage) {
   Build b;
   const auto rows = b.param(), length = b.param();
@@ -63,8 +63,8 @@ TEST(CpuShortRows, OfMapsMatchTheReference) {
   }
 }
 
-// Of x[c, r, j] over r: the sum, the squares, the largest, the smallest of x - k[j]; then x less
-// its mean, and the largest distance from that.
+// For x[c, r, j] reduced over r: the sum, the sum of squares, the largest value, the smallest value
+// of x - k[j]; then x minus its mean, and the largest distance from the mean.
 Sample columns(DType storage, DType inner) {
   Build b;
   const auto chunks = b.param(), points = b.param(), length = b.param(), chunk = b.param();
@@ -125,8 +125,8 @@ TEST(CpuShortRows, BitsDoNotDependOnTheThreadCount) {
   }
 }
 
-// Where some Red points are read from elsewhere, by a mask or another stride, they are taken one by
-// one.
+// If some Red points are read from elsewhere, through a mask or another stride, they are processed
+// one by one.
 TEST(CpuShortRows, ColumnsThatDoNotAdjoin) {
   const auto backend = make_cpu_backend();
   Build b;
@@ -143,7 +143,7 @@ TEST(CpuShortRows, ColumnsThatDoNotAdjoin) {
   check_sample(sample, *backend);
 }
 
-// A sum of many short rows is as good as a pairwise one.
+// The sum of many short rows is as accurate as a pairwise sum.
 TEST(CpuShortRows, LongSumsAreAccurate) {
   constexpr std::int64_t kPoints = 1 << 18, kLength = 16;
   std::vector<float> x(kPoints * kLength), k(kLength, 0.0F);

@@ -1,4 +1,4 @@
-// VOLTA_CPU_ISA: a machine computes as an older one would.
+// VOLTA_CPU_ISA makes a machine compute like an older one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ TEST(Processor, NamesOfInstructionSets) {
                                 "VOLTA_CPU_ISA is 'AVX2'; it must be avx512, avx2, sse4 or ssse3");
 }
 
-// Products and rows of sums, whose kernels are those of the instruction set.
+// Computes products and sums of rows, whose kernels depend on the instruction set.
 void compute() {
   const Tensor x = randn({33, 65}), w = randn({65, 17});
   const Tensor y = x.matmul(w).tanh().sum(1);
@@ -34,7 +34,7 @@ void compute() {
   for (const double value : values) EXPECT_TRUE(std::isfinite(value));
 }
 
-// Targets that need more than the limit are not chosen. Sanitizers compile two of them only.
+// Targets beyond the limit are not chosen. Sanitizer builds compile only two targets.
 TEST(Processor, TheLimitHoldsForVectorsAndForOneDnn) {
   in_child({{"VOLTA_CPU_ISA", "avx2"}}, [] {
     compute();
@@ -54,7 +54,7 @@ TEST(Processor, TheLowestLimit) {
 TEST(Processor, AnUnknownLimitIsAnError) {
   in_child({{"VOLTA_CPU_ISA", "mmx"}}, [] {
     EXPECT_THROW(compute(), ArgumentError);
-    EXPECT_THROW(compute(), ArgumentError);  // not only the first time
+    EXPECT_THROW(compute(), ArgumentError);  // every time, not only the first
   });
 }
 

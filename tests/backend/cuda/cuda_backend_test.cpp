@@ -1,5 +1,5 @@
-// The CUDA backend through backend.h alone. Where there is no device, the refusals are tested,
-// and the rest skips itself with the reason.
+// The CUDA backend through backend.h alone. Without a device only refusals are tested, and the
+// other tests are skipped with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ const Loaded& loaded() {
   return result;
 }
 
-// The module's entry point; null when the backend is not built.
+// The module's entry point; null if the backend is not built.
 CreateBackend entry_point() {
   for (const auto& folder : backend_folders()) {
     const auto file = folder / platform::library_file_name("volta_cuda");
@@ -80,7 +80,7 @@ TEST(CudaLibrary, SaysWhyThereIsNoDevice) {
   EXPECT_TRUE(names_cause) << why;
 }
 
-// Memory of the device for one test, given back at its end.
+// Device memory for one test, released at its end.
 class Memory {
  public:
   explicit Memory(Backend& backend) : backend_(backend) {}
@@ -126,7 +126,7 @@ class CudaBackend : public ::testing::Test {
   std::unique_ptr<Memory> memory_;
 };
 
-// Runs a sample's bindings as one plan: every slot is an output, uploaded before each run.
+// Runs a sample's bindings as one plan. Every slot is an output that is uploaded before each run.
 void run_sample(Backend& backend, const Sample& sample, const std::vector<SampleBinding>& bindings,
                 int runs) {
   Memory memory(backend);
@@ -190,7 +190,7 @@ TEST_F(CudaBackend, SamplesMatchTheReferenceEagerAndReplayed) {
   }
 }
 
-// y[i] = x[i] + argument; in place: x[i] += argument
+// y[i] = x[i] + argument, or in place x[i] += argument.
 std::shared_ptr<const kernel::Program> add_program(bool in_place = false) {
   ProgramBuilder b;
   const int i = b.axis(b.param());
@@ -210,7 +210,7 @@ plan::PlanSteps add_plan(std::int64_t n) {
 
 std::vector<std::uint64_t> arg(double value) { return {float_arg(value)}; }
 
-// The same through an output in between: two launches, so that there is something to capture.
+// Two additions with an intermediate output need two launches, so that a capture is worthwhile.
 plan::PlanSteps two_adds_plan(std::int64_t n) {
   plan::PlanSteps steps;
   steps.steps = {plan::KernelStep{add_program(), {{{n}, {leaf(0), output(1)}, 0}}, "add"},
@@ -233,7 +233,7 @@ TEST_F(CudaBackend, DevicesHaveNamesAndMemory) {
 
 TEST_F(CudaBackend, NoMoreMemoryIsAnEmptyAddress) {
   EXPECT_EQ(backend().allocate(0, std::size_t{1} << 42).base, nullptr);
-  const Address address = memory().take(100);  // and the device goes on
+  const Address address = memory().take(100);  // the device still works
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address.base) % 256, 0u);
 }
 
@@ -247,7 +247,7 @@ TEST_F(CudaBackend, CopiesOfAllSizesKeepEveryByte) {
     std::vector<std::uint8_t> source = bytes;
     const Address first = memory().take(size), second = memory().take(size);
     backend().upload(0, first, source.data(), size);
-    std::fill(source.begin(), source.end(), std::uint8_t{0});  // upload has read it
+    std::fill(source.begin(), source.end(), std::uint8_t{0});  // upload has already read it
     backend().copy(0, second, first, size);
     EXPECT_TRUE(memory().get<std::uint8_t>(second, size) == bytes) << size;
   }
@@ -282,8 +282,8 @@ TEST_F(CudaBackend, ThirdRunIsOneGraph) {
   EXPECT_EQ(counters.graph_launches.load() - graphs, 8u);
 }
 
-// A graph of one costs the host less than a launch; where the kernel takes longer than either, or
-// inputs would have to be copied, there is nothing to gain.
+// A graph of one launch costs the host less than the launch itself. If the kernel takes longer than
+// either, or inputs would have to be copied, a graph gains nothing.
 TEST_F(CudaBackend, OneLaunchIsReplayedIfItIsShort) {
   constexpr std::size_t kShort = 100, kLong = std::size_t{1} << 20;
   for (const std::size_t size : {kShort, kLong}) {
@@ -322,7 +322,7 @@ TEST_F(CudaBackend, PinnedMemoryIsReadByTheDevice) {
     const std::vector<std::uint8_t> expected(bytes, bytes + size);
     const Address there = memory().take(size);
     backend().upload(0, there, bytes, size);
-    std::fill(bytes, bytes + size, std::uint8_t{0});  // upload has read it
+    std::fill(bytes, bytes + size, std::uint8_t{0});  // upload has already read it
     EXPECT_TRUE(memory().get<std::uint8_t>(there, size) == expected) << size;
     backend().release_pinned(0, bytes);
   }
@@ -382,7 +382,7 @@ TEST_F(CudaBackend, InputsAndOutputsThatAlwaysMoveReplayThroughSlots) {
 
 TEST_F(CudaBackend, DonatedBuffersThatAlwaysMoveAreUpdatedInPlace) {
   plan::PlanSteps steps;
-  // The leaf is read under its own name first, then updated in place under the output's.
+  // The leaf is first read through its own binding, then updated in place through the output's.
   steps.steps = {plan::KernelStep{add_program(), {{{64}, {leaf(0), output(1)}, 1}}, "read"},
                  plan::KernelStep{add_program(true), {{{64}, {output(0)}, 0}}, "update"}};
   steps.leaf_bytes = {256};
@@ -444,7 +444,7 @@ TEST_F(CudaBackend, ScalarsReadBackAreNeverStale) {
     const float value = static_cast<float>(1 + n);
     executable->run(std::array{x}, std::array{y}, {}, arg(n));
     EXPECT_EQ(read(y), value) << n;
-    EXPECT_EQ(read(y), value) << n;  // twice
+    EXPECT_EQ(read(y), value) << n;  // twice in a row
     switch (n % 5) {
       case 0: {
         const std::vector<float> replaced{-5};
@@ -460,7 +460,7 @@ TEST_F(CudaBackend, ScalarsReadBackAreNeverStale) {
         other->run(std::array{x}, std::array{y}, {}, arg(1000 + n));
         EXPECT_EQ(read(y), static_cast<float>(1001 + n)) << n;
         break;
-      case 3:  // a copy into the middle of which the scalar lies
+      case 3:  // a copy that contains the scalar
         executable->run(std::array{x}, std::array{Address{z.base, z.offset + 32}}, {}, arg(n));
         EXPECT_EQ(read({z.base, z.offset + 32}), value) << n;
         backend().upload(0, z, std::vector<float>(16, 7).data(), 64);
@@ -504,7 +504,7 @@ TEST_F(CudaBackend, ThreadsRunPlansOfTheirOwn) {
   for (int seed = 1; seed <= 4; ++seed) threads.emplace_back(work, seed);
 }
 
-// Fills a matrix operand and remembers it in double.
+// Fills a matrix operand and remembers its values in double.
 struct Operand {
   std::vector<double> values;
   Address address;
@@ -524,8 +524,8 @@ Operand make_operand(Memory& memory, Backend& backend, DType dtype, std::int64_t
   return operand;
 }
 
-// Runs a product three times and compares it with sums in double. Strides are those of compact
-// matrices, where they are not given.
+// Runs a product three times and compares it with sums in double. Strides default to those of
+// compact matrices.
 void check_matmul(Backend& backend, plan::MatmulStep step, double tolerance) {
   Memory memory(backend);
   if (step.lda == 0) step.lda = step.transpose_a ? step.m : step.k;
@@ -635,7 +635,7 @@ TEST_F(CudaBackend, ProductsWithOddStridesAndOffsets) {
     check([](auto& s) { s.m = 1; });
     check([](auto& s) { s.n = 1; });
     check([](auto& s) { s.k = 1; });
-    check([](auto& s) { s.k = 0, s.lda = 1, s.ldb = 24; });  // sums of nothing
+    check([](auto& s) { s.k = 0, s.lda = 1, s.ldb = 24; });  // sums of no elements
     check([](auto& s) { s.m = 0; });
     check([](auto& s) { s.n = 0, s.ldb = 1, s.ldc = 1; });
   }
@@ -673,7 +673,7 @@ TEST_F(CudaBackend, ProductsAreCountedAndReplayed) {
   EXPECT_EQ(memory().get<float>(y, 1)[0], 8);
 }
 
-// A fault takes the process's context with it, so it happens in a process of its own.
+// A fault destroys the process's context, so it is caused in a separate process.
 TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fault = [] {
@@ -704,7 +704,7 @@ TEST_F(CudaBackend, AfterAFaultEveryCallSaysThatTheDeviceIsLost) {
         says_lost([&] { backend().upload_in_copy_stream(0, memory, &value, 4); }) &&
         says_lost([&] { backend().begin_download(0, &value, memory, 4); }) &&
         says_lost([&] { backend().record_event(0, Stream::Upload); }) &&
-        // Whoever waits for an event from before is told, and does not wait for ever.
+        // A thread that waits for an earlier event gets the error and does not wait forever.
         says_lost([&] { before->wait(); }) && before->has_passed();
     std::_Exit(noticed && keeps_saying ? 0 : 1);
   };

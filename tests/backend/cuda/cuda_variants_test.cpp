@@ -1,5 +1,5 @@
-// Which captured form of a plan serves a run: pure bookkeeping, tested without a device; and that
-// the kernels around it compile.
+// The choice of the captured form of a plan for a run, which is bookkeeping without a device; and
+// that the kernels around captured graphs compile.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -42,15 +42,15 @@ TEST_F(CudaVariants, WhatMovesBecomesVolatileAndAlternatingStateDoesNot) {
     EXPECT_NE(choice.action, Action::Eager);
     captures += choice.action == Action::Capture;
   }
-  EXPECT_EQ(captures, 10);  // eight, then one per half of the alternation
+  EXPECT_EQ(captures, 10);  // eight, then one for each half of the alternation
   EXPECT_FALSE(table_.is_volatile(0));
   EXPECT_FALSE(table_.is_volatile(1));
   EXPECT_TRUE(table_.is_volatile(2));
   EXPECT_FALSE(table_.is_volatile(3));
 }
 
-// A training step: the batch is wherever the last but some was, a gradient and the state are in one
-// of two places, each in its own time.
+// A training step whose batch reuses one of several earlier addresses, while a gradient and the
+// state alternate between two addresses each, at different rates.
 TEST_F(CudaVariants, OnlyWhatMovesMostIsCopied) {
   std::uint64_t random = 1;
   int late = 0;
@@ -67,7 +67,7 @@ TEST_F(CudaVariants, OnlyWhatMovesMostIsCopied) {
   EXPECT_FALSE(table_.is_volatile(2));
 }
 
-// Labels anywhere; the batch, a weight and a counter in one of two places each, in their own time.
+// Labels at any address; the batch, a weight and a counter alternate between two addresses each.
 TEST(CudaVariantsOfAStep, LargeThingsThatAlternateStayWhereTheyAre) {
   VariantTable table({1024, 400000, 4}, {1600000}, 0);
   int late = 0;
@@ -82,14 +82,14 @@ TEST(CudaVariantsOfAStep, LargeThingsThatAlternateStayWhereTheyAre) {
   EXPECT_EQ(late, 0);
   EXPECT_TRUE(table.is_volatile(0));
   EXPECT_FALSE(table.is_volatile(1));
-  EXPECT_TRUE(table.is_volatile(2));  // one of the three has to: the smallest
+  EXPECT_TRUE(table.is_volatile(2));  // one of the three must be, and it is the smallest
   EXPECT_FALSE(table.is_volatile(3));
 }
 
 TEST_F(CudaVariants, CapturesAreBounded) {
   int captures = 0;
   for (std::uint64_t n = 0; n < 3000; ++n) {
-    // Each address moves in its own time.
+    // Each address changes at its own rate.
     const auto choice = choose(1000 + 100 * (n / 2 % 50), 100000 + 100 * (n / 100),
                                200000 + 16 * (n / 7 % 90), 500000 + 1024 * (n / 1000));
     EXPECT_NE(choice.action, Action::Eager);
@@ -106,7 +106,7 @@ TEST_F(CudaVariants, DonatedBuffersShareASlot) {
   EXPECT_EQ(table_.slot(0), table_.slot(2));
   EXPECT_FALSE(table_.is_volatile(1));
   EXPECT_EQ(choose(7000, 90000, 7000).action, Action::Replay);
-  // Other aliasing than the slots were laid out for: right, if not fast.
+  // Aliasing other than that for which the slots were laid out: correct, but not fast.
   EXPECT_EQ(choose(7000, 90000, 8000).action, Action::Eager);
   EXPECT_EQ(choose(7000, 90000, 7032).action, Action::Eager);
   EXPECT_EQ(choose(7000, 8000, 8000).action, Action::Eager);
@@ -121,7 +121,7 @@ TEST(CudaOwnKernels, Compile) {
       EXPECT_FALSE(nvrtc.compile(source.text, architecture).empty()) << source.name;
       EXPECT_NE(source.text.find(source.name), std::string::npos);
     }
-    // Copies are read from the parameters, not from a copy of them in each thread's memory.
+    // Copies are read from the kernel parameters, not from per-thread copies of them.
     EXPECT_NE(nvrtc.resources(cuda::slot_copy_kernel().text, architecture).find("0 bytes stack"),
               std::string::npos);
   }

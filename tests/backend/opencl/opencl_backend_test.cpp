@@ -1,5 +1,5 @@
-// The OpenCL backend through backend.h alone: the module is opened as the core opens it, and every
-// kernel program of the samples must give what the reference interpreter gives.
+// The OpenCL backend through backend.h alone. The module is opened as the core opens it, and every
+// sample program must give the results of the reference interpreter.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ class ScopedVariable {
   std::string old_;
 };
 
-// $VOLTA_BACKEND_PATH, else the folder of the build.
+// $VOLTA_BACKEND_PATH, otherwise the build's folder.
 std::filesystem::path module_path() {
   const char* file = "libvolta_opencl.so";
   const char* folder = std::getenv("VOLTA_BACKEND_PATH");
@@ -71,7 +71,7 @@ CreateBackend entry_point() {
   return create;
 }
 
-// Null, with the reason in *why, where the backend was not built or there is no OpenCL device.
+// Null, with the reason in *why, if the backend was not built or there is no OpenCL device.
 std::unique_ptr<Backend> create_backend(const char** why) {
   if (!std::filesystem::exists(module_path())) {
     *why = "the OpenCL backend is not part of this build";
@@ -80,7 +80,7 @@ std::unique_ptr<Backend> create_backend(const char** why) {
   return std::unique_ptr<Backend>(entry_point()(kBuildStamp, why));
 }
 
-// A chunk of device memory cut into buffers, as the pool cuts it.
+// A chunk of device memory divided into buffers, as in the pool.
 class Chunk {
  public:
   Chunk(Backend& backend, std::size_t bytes)
@@ -141,12 +141,12 @@ plan::KernelStep kernel_step(const kernel::Program& program, std::vector<plan::B
           .label = std::move(label)};
 }
 
-// The backend the tests share, or null as above.
+// The backend that the tests share, or null as above.
 Backend* shared_backend(const char** why) {
   static const char* reason = "";
-  // Never destroyed, as in the core: at exit the driver may be gone first.
+  // Never destroyed, as in the core: the driver may be unloaded first at exit.
   static Backend* const backend = [] {
-    // The user's kernel cache is none of a test's business.
+    // Tests do not use the user's kernel cache.
     const auto folder = std::filesystem::temp_directory_path() / "volta-test-cache";
     setenv("VOLTA_CACHE_DIR", folder.c_str(), 0);
     return create_backend(&reason).release();
@@ -294,7 +294,7 @@ TEST_F(OpenClBackendTest, UploadTakesTheBytesBeforeItReturns) {
   }
 }
 
-// Each run reads the arguments it was given, however many runs are queued.
+// Each run reads the arguments that it was given, however many runs are queued.
 TEST_F(OpenClBackendTest, ArgumentsBelongToTheirRun) {
   Chunk chunk(backend(), 65536);
   const std::vector<float> zeros(1000, 0.0f);
@@ -315,7 +315,7 @@ TEST_F(OpenClBackendTest, ArgumentsBelongToTheirRun) {
             bytes_of(std::vector<float>(1000, static_cast<float>(total))));
 }
 
-// Temporaries, leaves that move, and memory that was released and came again.
+// Temporaries, leaves whose buffers change, and memory that was released and allocated again.
 TEST_F(OpenClBackendTest, BuffersAreBoundAnewWhenTheyMove) {
   plan::PlanSteps steps;
   steps.steps.emplace_back(kernel_step(
@@ -362,7 +362,7 @@ TEST_F(OpenClBackendTest, NothingToDoLaunchesNothing) {
   EXPECT_EQ(live_counters().launches.load(), before);
 }
 
-// `segments` additions in one horizontal step; each buffer in a chunk of its own if `apart`.
+// `segments` additions in one horizontal step; with `apart`, each buffer is in its own chunk.
 void check_horizontal(Backend& backend, std::int64_t segments, bool apart, std::uint64_t launches) {
   std::vector<std::unique_ptr<Chunk>> chunks;
   const auto chunk = [&]() -> Chunk& {
@@ -404,12 +404,12 @@ TEST_F(OpenClBackendTest, FiftySegmentsRunInOneLaunch) {
   check_horizontal(backend(), 50, false, 1);
 }
 
-// 49 segments have work; four of them share the eight base arguments of a launch.
+// 49 segments are not empty, and four at a time share the eight base arguments of a launch.
 TEST_F(OpenClBackendTest, ManyMemoryObjectsSplitAHorizontalLaunch) {
   check_horizontal(backend(), 50, true, 13);
 }
 
-// One segment over more memory objects than there are base arguments still runs.
+// A segment with more memory objects than there are base arguments still runs.
 TEST_F(OpenClBackendTest, AWideSegmentRunsAlone) {
   ProgramBuilder b;
   const int i = b.axis(b.param());
@@ -432,7 +432,7 @@ TEST_F(OpenClBackendTest, AWideSegmentRunsAlone) {
   EXPECT_EQ(fetch(backend(), leaves[9], 1200), bytes_of(std::vector<float>(300, 36.0f)));
 }
 
-// A constant nobody has used before, so that no cache knows the kernel.
+// A constant that was never used before, so that no cache has the kernel.
 double fresh_constant() {
   const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
   return static_cast<double>(ticks % 1000003) + 0.25;
@@ -467,7 +467,7 @@ TEST_F(OpenClBackendTest, ASecondBackendLoadsFromTheDiskCache) {
   EXPECT_EQ(fetch(*other, x[0], 40), expected[1]);
 }
 
-// The key of the cache's entry that mentions a text, of those written since.
+// The key of a recently written cache entry whose content mentions a text.
 std::string entry_with(const std::filesystem::path& folder, const std::string& text,
                        std::filesystem::file_time_type since) {
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
@@ -540,7 +540,7 @@ struct MatmulCase {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   bool share_b = false;
-  std::int64_t padding = 0;  // extra elements of each row
+  std::int64_t padding = 0;  // additional elements in each row
   double tolerance = 1e-4;
 };
 
@@ -629,7 +629,7 @@ TEST_F(OpenClBackendTest, SmallProductsAreKernels) {
       }
     }
   }
-  check_matmul(backend(), {.m = 3, .n = 5, .k = 1000});  // long rows: several threads each
+  check_matmul(backend(), {.m = 3, .n = 5, .k = 1000});  // long rows are shared by several threads
   check_matmul(backend(), {.m = 4, .n = 4, .k = 0});
   check_matmul(backend(), {.dtype = DType::f64, .m = 9, .n = 8, .k = 70, .tolerance = 1e-12});
   check_matmul(backend(), {.dtype = DType::bf16, .m = 9, .n = 8, .k = 70, .tolerance = 0.1});
@@ -648,7 +648,7 @@ TEST_F(OpenClBackendTest, LargeProductsAreOneOrTwoKernels) {
   check_matmul(backend(), {.m = 64, .n = 70, .k = 130, .batch = 4});
   check_matmul(backend(),
                {.transpose_b = true, .m = 64, .n = 70, .k = 130, .batch = 4, .share_b = true});
-  check_matmul(backend(), {.m = 17, .n = 33, .k = 8000, .tolerance = 1e-3});  // GPU: in chunks
+  check_matmul(backend(), {.m = 17, .n = 33, .k = 8000, .tolerance = 1e-3});  // GPUs: in chunks
   EXPECT_EQ(live_counters().library_calls.load(), calls);
   EXPECT_EQ(live_counters().launches.load() - launches, backend().device_is_gpu(0) ? 7u : 6u);
 }

@@ -1,5 +1,5 @@
-// Runs the product kernels in every cut on the first OpenCL device against sums in double
-// precision. They are built and run through the OpenCL API, so that a test may choose the cut.
+// Runs the product kernels in every cut on the first OpenCL device, against sums in double
+// precision. They are built and run through the OpenCL API, so that a test can choose the cut.
 #if __has_include(<CL/cl.h>)
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -22,7 +22,7 @@
 #include "kernel/kernel_reference.h"
 #include "kernel/observer.h"
 
-// The loader is opened by the tests that need it: others must not find a driver in the process.
+// The tests that need the loader open it, so that others do not find a driver in the process.
 #define CALL(name) reinterpret_cast<decltype(&name)>(dlsym(library_, #name))
 
 namespace volta::testing {
@@ -32,7 +32,7 @@ using Bytes = std::vector<unsigned char>;
 using kernel::Dialect;
 using plan::MatmulStep;
 
-// A copy of bytes that ends where memory does: a CPU device that reads past its end faults.
+// A copy of bytes that ends at an unmapped page: a CPU device that reads past the end faults.
 class GuardedCopy {
  public:
   explicit GuardedCopy(const Bytes& bytes) {
@@ -68,7 +68,7 @@ class OpenClDevice {
         CALL(clGetPlatformIDs)(platforms.size(), platforms.data(), &count) != CL_SUCCESS) {
       return;
     }
-    // A GPU, if there is one.
+    // A GPU if there is one.
     for (const cl_device_type kind :
          {cl_device_type{CL_DEVICE_TYPE_GPU}, cl_device_type{CL_DEVICE_TYPE_ALL}}) {
       for (cl_uint i = 0; i < std::min<cl_uint>(count, 8) && device_ == nullptr; ++i) {
@@ -83,13 +83,13 @@ class OpenClDevice {
 
   bool present() const { return queue_ != nullptr; }
 
-  // Runs the launches on copies of the buffers; the new contents of c.
+  // Runs the launches on copies of the buffers and returns the new contents of c.
   Bytes run(const GemmLaunches& all, const Bytes& a, const Bytes& b, const Bytes& c) {
     const GuardedCopy guarded_a(a), guarded_b(b);
     std::array<cl_mem, 4> memory{put(guarded_a.data(), a.size(), CL_MEM_USE_HOST_PTR),
                                  put(guarded_b.data(), b.size(), CL_MEM_USE_HOST_PTR),
                                  put(c.data(), c.size(), CL_MEM_COPY_HOST_PTR), nullptr};
-    // Partial sums start as NaN: whatever is read was written.
+    // Partial sums start as NaN, so that reading one before it is written is detected.
     const Bytes partial(all.partial_bytes + 1, 0xff);
     memory[3] = put(partial.data(), partial.size(), CL_MEM_COPY_HOST_PTR);
     std::vector<cl_kernel> kernels;
@@ -160,7 +160,7 @@ OpenClDevice& device() {
   return opened;
 }
 
-// Elements in [-1, 1] where the matrices are, NaN everywhere else.
+// Elements in [-1, 1] inside the matrices, NaN everywhere else.
 Bytes matrices(std::int64_t elements, DType dtype, std::uint64_t seed, std::int64_t offset,
                std::int64_t batch, std::int64_t stride, std::int64_t rows, std::int64_t ld,
                std::int64_t columns) {
@@ -192,8 +192,8 @@ double epsilon(DType dtype) {
   }
 }
 
-// Every result within a few roundings of the sum in double, nothing else of C written, and the same
-// bits again.
+// Every result is within a few roundings of the sum in double, nothing else in C is written, and a
+// second run gives the same bits.
 void check(const MatmulStep& s, const GemmLaunches& launches) {
   SCOPED_TRACE(::testing::Message() << s.dtype << " " << s.m << "x" << s.k << "x" << s.n
                                     << " batch " << s.batch << (s.transpose_a ? " a^T" : "")
@@ -206,7 +206,7 @@ void check(const MatmulStep& s, const GemmLaunches& launches) {
   const Bytes b = matrices(s.offset_b + rows_b * s.ldb + (batch_b - 1) * s.stride_b, s.dtype, 2,
                            s.offset_b, batch_b, s.stride_b, rows_b, s.ldb, columns_b);
   const DType result_dtype = s.result_dtype();
-  // Canaries: between rows and matrices, and a whole tile after the end.
+  // Canaries between rows and matrices, and a whole tile after the end.
   const Bytes before(
       static_cast<std::size_t>(s.batch * s.stride_c + 128 * s.ldc) * size_of(result_dtype), 0x5a);
   const Bytes result = device().run(launches, a, b, before);
@@ -267,16 +267,16 @@ class OpenClGemmTest : public ::testing::Test {
   }
 };
 
-// One and several tiles with edges of all kinds; a k below, at and beyond the tile's depth.
+// One and several tiles with all kinds of edges; k below, at and above the tile's depth.
 TEST_F(OpenClGemmTest, TransposesAndLayouts) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       const GemmCut cut{with_slices(kSmall, 2), 1};
-      for (const std::int64_t padding : {0, 4}) {  // by vectors
+      for (const std::int64_t padding : {0, 4}) {  // vector accesses
         check(product(44, 36, 52, ta, tb, 2, padding), cut);
         check(product(32, 32, 16, ta, tb, 1, padding), cut);
       }
-      for (const std::int64_t padding : {1, 3}) {  // by elements
+      for (const std::int64_t padding : {1, 3}) {  // single elements
         check(product(33, 65, 35, ta, tb, 3, padding), cut);
         check(product(1, 1, 1, ta, tb, 1, padding), cut);
         check(product(44, 36, 52, ta, tb, 1, padding), cut);
@@ -300,7 +300,7 @@ TEST_F(OpenClGemmTest, EveryTile) {
   check(product(7, 130, 99, true, true), {with_slices(kFlat, 2), 1});
 }
 
-// Matrices of 2^31 elements do not fit here: the kernel for them takes a small product.
+// Matrices of 2^31 elements do not fit here, so the kernel for them computes a small product.
 TEST_F(OpenClGemmTest, WideIndices) {
   const MatmulStep s = product(70, 33, 35, false, true, 2, 1);
   const GemmTile tile = with_slices(kSmall, 2);

@@ -14,8 +14,8 @@
 
 namespace volta::testing {
 
-// The OpenCL 1.2 calls the runner needs, opened at run time: the tests ask for no headers and no
-// loader.
+// The OpenCL 1.2 calls that the runner needs, opened at run time, so that the tests need no headers
+// and no loader.
 struct OpenClApi {
   using cl_int = std::int32_t;
   using cl_uint = std::uint32_t;
@@ -77,10 +77,10 @@ struct OpenClApi {
   cl_int (*finish)(Handle) = nullptr;
 };
 
-// Runs samples with the emitter's calling convention: no backend in between.
+// Runs samples with the emitter's calling convention, without a backend.
 class OpenClRunner {
  public:
-  // Slots start at this offset of their buffers, so that offsets are part of the test.
+  // Slots start at this offset in their buffers, so that offsets are tested.
   static constexpr std::int64_t kOffset = 64;
   static constexpr std::byte kGuard{0xff};
 
@@ -89,7 +89,7 @@ class OpenClRunner {
     Handle platforms[8];
     cl_uint platform_count = 0;
     if (api_.get_platforms(8, platforms, &platform_count) != OpenClApi::kSuccess) return;
-    // A GPU, if there is one.
+    // A GPU if there is one.
     for (const cl_ulong kind : {OpenClApi::kGpus, OpenClApi::kAllDevices}) {
       for (cl_uint n = 0; n < std::min<cl_uint>(platform_count, 8) && device_ == nullptr; ++n) {
         if (api_.get_devices(platforms[n], kind, 1, &device_, nullptr) != OpenClApi::kSuccess)
@@ -112,7 +112,7 @@ class OpenClRunner {
 
   bool present() const { return device_ != nullptr; }
 
-  // Runs all bindings; `buffers` has the slots of each.
+  // Runs all bindings; `buffers` contains the slots of each.
   void run(const Sample& sample, std::vector<std::vector<Bytes>>& buffers,
            kernel::ErrorRecord& error) {
     const kernel::KernelSource source = kernel::emit(sample.program, kernel::Dialect::OpenCL);
@@ -167,7 +167,7 @@ class OpenClRunner {
     return memory;
   }
 
-  // Between guards on both sides: NaN to all floats, and nobody's to change.
+  // Uploads bytes between guards on both sides, which are NaN for floats and must not change.
   Handle upload_guarded(const Bytes& bytes) {
     Bytes guarded(bytes.size() + 2 * kOffset, kGuard);
     std::copy(bytes.begin(), bytes.end(), guarded.begin() + kOffset);
@@ -235,7 +235,7 @@ class OpenClRunner {
     for (Handle each : memory) api_.release_memory(each);
   }
 
-  // Base number n holds slot n of all segments, one after the other.
+  // Base number n contains slot n of all segments, one after the other.
   void run_segments(Handle kernel, const Sample& sample, std::vector<std::vector<Bytes>>& buffers,
                     Handle record) {
     const std::size_t slots = sample.program.slots.size();

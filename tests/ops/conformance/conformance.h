@@ -1,5 +1,5 @@
-// What the conformance suite is made of: host arrays in double precision, reference operations as
-// plain loops over them, and runners that count what an operation moves and hands to the CPU.
+// The parts of the conformance suite: host arrays in double precision, reference operations as
+// plain loops over them, and runners that count an operation's transfers and its work on the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // ---- Host arrays.
 
-// To `bits` significant bits with exponents from `least`, ties to even, infinite past `largest`.
+// Rounds to `bits` significant bits with exponents from `least`, ties to even; infinite beyond
+// `largest`.
 inline double rounded(double value, int bits, int least, double largest) {
   if (!std::isfinite(value) || value == 0) return value;
   int exponent = 0;
@@ -66,7 +67,7 @@ struct Array {
   Array as(DType t) const { return {shape, values, t}; }
 };
 
-// Fixed numbers in [low, high), irregular enough that no two elements agree.
+// Fixed numbers in [low, high), irregular enough that no two elements are equal.
 inline Array numbers(const Shape& shape, double low = -2, double high = 2, DType dtype = DType::f32,
                      double start = 0.37) {
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
@@ -78,7 +79,7 @@ inline Array numbers(const Shape& shape, double low = -2, double high = 2, DType
   return {shape, std::move(values), dtype};
 }
 
-// Small integers in [low, high], with repetitions.
+// Small integers in [low, high), with repetitions.
 inline Array integers(const Shape& shape, int low, int high, DType dtype, int start = 0) {
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
   std::uint32_t state = static_cast<std::uint32_t>(start) * 7919u + 17u;
@@ -119,7 +120,7 @@ Array made(const Shape& shape, DType dtype, Element element) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = element(index_of(static_cast<std::int64_t>(i), shape));
   }
-  Array result;  // unrounded: the reference keeps double precision
+  Array result;  // unrounded, because the reference keeps double precision
   result.shape = shape;
   result.values = std::move(values);
   result.dtype = dtype;
@@ -133,7 +134,7 @@ Array mapped(const Array& x, F f) {
   return result;
 }
 
-// NumPy's broadcasting, written apart from the library's.
+// NumPy's broadcasting, implemented independently of the library's.
 inline Shape joined(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   Index sizes(static_cast<std::size_t>(rank));
@@ -172,7 +173,7 @@ inline Array expanded(const Array& x, const Shape& shape) {
   return made(shape, x.dtype, [&](const Index& i) { return at(x, i); });
 }
 
-// fold(values along the axes, in row-major order) for each of the other indices.
+// Calls fold(values along the axes, in row-major order) for each of the other indices.
 template <class Fold>
 Array folded(const Array& x, const std::vector<int>& axes, bool keepdim, Fold fold) {
   std::vector<bool> gone(static_cast<std::size_t>(x.shape.rank()), false);
@@ -212,13 +213,13 @@ inline double largest(const std::vector<double>& values) {
 
 // ---- Comparing.
 
-// |actual - expected| <= relative |expected| + absolute; NaN equals NaN, infinities are exact.
+// actual - expected| <= relative |expected| + absolute. NaN equals NaN; infinities are exact.
 struct Tolerance {
   double relative = 0;
   double absolute = 0;
 };
 
-// A formula that is wrong cannot meet these; rounding does.
+// A wrong formula cannot meet these tolerances; rounding errors do.
 inline Tolerance exact_in(DType dtype) {
   switch (dtype) {
     case DType::f16:
@@ -271,7 +272,7 @@ inline void expect_close(const Array& actual, const Array& expected, Tolerance t
 void count_case(const char* what, std::span<const Array> inputs);
 
 inline bool has(DType dtype) { return test_device().supports(dtype); }
-// What gradients are checked in.
+// The dtype in which gradients are checked.
 inline DType widest() { return has(DType::f64) ? DType::f64 : DType::f32; }
 
 inline Tensor upload(const Array& a, bool requires_grad = false) {
@@ -280,7 +281,8 @@ inline Tensor upload(const Array& a, bool requires_grad = false) {
 }
 inline Array download(const Tensor& t) { return {t.shape(), t.to_vector<double>(), t.dtype()}; }
 
-// Nothing runs on another device, and nothing moves but `expected` arrays.
+// Expects that nothing runs on another device and that only the `expected` number of arrays is
+// transferred.
 class Moves {
  public:
   Moves() : before_(counters()) {}
@@ -304,7 +306,7 @@ class Moves {
 
 using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 
-// Inputs up, the function, its result down, and the counts.
+// Uploads the inputs, calls the function, downloads its result, and counts.
 inline Array run(const std::vector<Array>& inputs, const Function& function) {
   count_case("value", inputs);
   const Moves moves;
@@ -328,7 +330,8 @@ inline void expect_result(const std::vector<Array>& inputs, const Function& func
   expect_close(actual, expected, tolerance);
 }
 
-// Gradients against differences; then one pass that counts: inputs and weights up, gradients down.
+// Compares gradients with finite differences; then one pass counts uploads of inputs and weights
+// and downloads of gradients.
 inline void expect_gradients(std::vector<Array> inputs, const Function& function) {
   std::vector<Tensor> tensors;
   for (Array& input : inputs) {
@@ -358,7 +361,7 @@ inline void expect_gradients(std::vector<Array> inputs, const Function& function
     EXPECT_EQ(gradient.device(), test_device());
     download(gradient);
   }
-  // Fewer where a gradient is a constant, or one value serves two inputs.
+  // There are fewer transfers if a gradient is constant or one value serves two inputs.
   moves.expect_at_most(2 * inputs.size() + 1);
 }
 

@@ -1,4 +1,4 @@
-// Conformance of the operations of two and three operands.
+// Conformance of operations with two and three operands.
 #include "ops/conformance/conformance_layouts.h"
 
 namespace volta::conformance {
@@ -9,7 +9,7 @@ struct Binary {
   Tensor (*op)(const Operand&, const Operand&);
   double (*reference)(double, double);
   bool compares = false;
-  bool integers = true;  // defined for integer dtypes, giving the same dtype
+  bool integers = true;  // defined for integer dtypes, with a result of the same dtype
   bool differentiable = true;
 };
 
@@ -59,7 +59,7 @@ const Binary kBinary[] = {
 
 class BinaryConformance : public ::testing::TestWithParam<Binary> {
  protected:
-  // One of these, or a device where all are tried.
+  // Whether the operation is one of these, or the device runs all of them.
   bool is_one_of(std::initializer_list<const char*> names) const {
     return thorough() ||
            std::find(names.begin(), names.end(), std::string(GetParam().name)) != names.end();
@@ -72,7 +72,7 @@ class BinaryConformance : public ::testing::TestWithParam<Binary> {
   Array left(const Shape& shape, DType dtype = DType::f32) const {
     return numbers(shape, is_pow() ? 0.1 : -3, 3, dtype);
   }
-  // Differences near a step say nothing.
+  // Finite differences near a step say nothing.
   bool is_step() const {
     const std::string name = GetParam().name;
     return name == "mod" || name == "fmod" || name == "floor_div";
@@ -167,7 +167,7 @@ TEST_P(BinaryConformance, LayoutsAndDtypes) {
     if (has(dtype)) check_laid(left({6, 9}, dtype), right({6, 9}, dtype), dtype, tolerance(dtype));
   }
   for (const DType dtype : kIntegers) {
-    // No difference below 0, no power above 255: bytes would wrap.
+    // No differences below 0 and no powers above 255, because bytes would wrap.
     const bool bytes = dtype == DType::u8;
     const Array a = integers({6, 9}, bytes ? 4 : -9, bytes ? 6 : 9, dtype),
                 b = integers({6, 9}, 1, bytes ? 3 : 8, dtype, 5);
@@ -208,7 +208,7 @@ TEST_P(BinaryConformance, GradientOfBroadcasting) {
 INSTANTIATE_TEST_SUITE_P(Ops, BinaryConformance, ::testing::ValuesIn(kBinary),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Every way of lying in memory, with an operation that is not symmetric.
+// All layouts in memory, with an operation that is not symmetric.
 TEST(Conformance, OperandsOfEveryKind) {
   const auto minus = [](double a, double b) { return a - b; };
   struct Pair {
@@ -317,7 +317,7 @@ TEST(Conformance, Promotion) {
 }
 
 TEST(Conformance, IntegersKeepTheirBits) {
-  // 2^53 + 1 and friends: nothing goes through floating point.
+  // 2^53 + 1 and similar numbers: nothing is computed in floating point.
   const std::vector<std::int64_t> a{9007199254740993, -9007199254740993,
                                     std::numeric_limits<std::int64_t>::max()};
   const Tensor x = from_vector(a, {.device = test_device()});
@@ -361,7 +361,7 @@ TEST(Conformance, Ternary) {
                 Array({3}, {3, 6, 11}, DType::i64), {});
   expect_result({whole}, [](const auto& in) { return addcmul(in[0], in[0], in[0], 3); },
                 Array({3}, {4, 14, 24}, DType::i64), {});
-  // At both ends of the way nothing is lost.
+  // At both ends of the interpolation nothing is lost.
   const Array start({2}, {1e8, -3}), end({2}, {-1, 7});
   expect_result({start, end}, [](const auto& in) { return lerp(in[0], in[1], 1.0); }, end, {});
   expect_result({start, end}, [](const auto& in) { return lerp(in[0], in[1], 0.0); }, start, {});
@@ -385,7 +385,7 @@ TEST(Conformance, Where) {
                 {});
   expect_result({c, a}, [](const auto& in) { return where(in[0], 2.5, in[1]); }, pick(c, number, a),
                 {});
-  // What is not chosen does not leak, not even NaN.
+  // Values that are not selected have no effect, not even NaN.
   const Array nans({3}, {kNan, kInf, kNan}), zeros3({3}, {0, 0, 0}),
       never({3}, {0, 0, 0}, DType::boolean);
   expect_result({never, nans, zeros3}, f, zeros3, {});
@@ -405,7 +405,7 @@ TEST(Conformance, WhereGradient) {
                    [&](const auto& in) { return where(c, in[0], in[1]); });
 }
 
-// ---- Ties and corners of gradients.
+// ---- Ties and corner cases of gradients.
 
 TEST(Conformance, MaximumSplitsTies) {
   for (const bool larger : {true, false}) {

@@ -1,7 +1,7 @@
-// How many cases the conformance suite has: every check of a value against the double-precision
-// reference, and of gradients against differences, on the device of the run. Printed at the end
-// and, where VOLTA_CASES_DIR names a folder, listed there: the suite runs in shards and on several
-// devices, and count_cases.sh adds them up.
+// Counts the cases of the conformance suite: every check of a value against the double-precision
+// reference, and of gradients against finite differences, on the device of the run. The number is
+// printed at the end. If VOLTA_CASES_DIR names a folder, the cases are listed there: the suite runs
+// in shards and on several devices, and count_cases.sh adds them up.
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -32,7 +32,7 @@ class CaseList : public ::testing::Environment {
  private:
   static constexpr std::size_t kLeast = 2500;
 
-  // Neither filtered nor one shard of several.
+  // Whether the run is neither filtered nor one shard of several.
   static bool is_whole() {
     const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
     for (int i = 0; i < all.total_test_suite_count(); ++i) {
@@ -56,7 +56,7 @@ class CaseList : public ::testing::Environment {
   std::vector<std::string> names_;
 };
 
-// GoogleTest owns it.
+// GoogleTest owns this object.
 CaseList* const case_list = [] {
   auto* list = new CaseList;
   ::testing::AddGlobalTestEnvironment(list);

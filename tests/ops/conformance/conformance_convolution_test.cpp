@@ -1,5 +1,5 @@
 // Conformance of convolutions, pooling and resizing: plain loops in double precision, gradients of
-// either order against differences, and what pooling costs.
+// first and second order against finite differences, and the cost of pooling.
 #include <array>
 
 #include "ops/conformance/conformance.h"
@@ -40,7 +40,7 @@ Array convolved(const Array& x, const Array& w, const Steps& s) {
   });
 }
 
-// Every pixel of x puts the kernel, times itself, into the result.
+// Every pixel of x adds the kernel, multiplied by the pixel, to the result.
 Array transposed(const Array& x, const Array& w, const Steps& s) {
   const auto length = [&](int axis) {
     return (x.shape[axis] - 1) * s.stride - 2 * s.padding + s.dilation * (w.shape[axis] - 1) + 1;
@@ -65,7 +65,7 @@ Array transposed(const Array& x, const Array& w, const Steps& s) {
   });
 }
 
-// fold(elements of a window) for windows without ceil_mode.
+// Calls fold(elements of a window) for windows without ceil_mode.
 template <class Fold>
 Array pooled(const Array& x, std::int64_t kernel, const Steps& s, double outside, Fold fold) {
   const auto count = [&](int axis) {
@@ -200,8 +200,8 @@ TEST(ConformanceConvolution, OfOneAxis) {
   });
 }
 
-// The gradients of an operation's inputs, end to end, as a function of the inputs and of the
-// gradient of the result, which is the last.
+// The gradients of an operation's inputs, concatenated, as a function of the inputs and of the
+// gradient of the result, which comes last.
 Function slopes_of(const Function& function) {
   return [function](const std::vector<Tensor>& in) {
     const EnableGrad recording;
@@ -360,7 +360,7 @@ TEST(ConformancePooling, ThirdDerivatives) {
   expect_second_gradients({numbers({1, 1, 5, 4}), g}, slopes_of(pool));
 }
 
-// ---- What it costs.
+// ---- Cost.
 
 struct Cost {
   std::uint64_t forward, backward;
@@ -369,7 +369,7 @@ struct Cost {
     return out << cost.forward << " and " << cost.backward;
   }
 };
-// Kernels of the operation and of its gradient.
+// The kernels of the operation and of its gradient.
 Cost cost_of(const Shape& shape, const Function& function) {
   const Tensor x = upload(numbers(shape), true);
   const Tensor g = upload(numbers(function({x}).shape()));

@@ -1,4 +1,5 @@
-// Conformance of indexing: parts, integers, masks; gather, scatter and their like; triangles.
+// Conformance of indexing: parts, integers, masks; gather, scatter and similar operations;
+// triangles.
 #include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
@@ -13,7 +14,7 @@ Array sample(const Shape& shape, DType dtype) {
   return is_floating(dtype) ? numbers(shape, -2, 2, dtype)
                             : integers(shape, 0, dtype == DType::boolean ? 1 : 100, dtype);
 }
-// Once per dtype, where kernels are cheap.
+// Once per dtype, if kernels are cheap to compile.
 template <class Body>
 void for_dtypes(Body body) {
   for (const DType dtype : dtypes()) {
@@ -37,7 +38,7 @@ std::int64_t wrapped(double index, std::int64_t size) {
   return i < 0 ? i + size : i;
 }
 
-// x as it lies, turned, repeated, cut out of something larger: each once.
+// x as it is, transposed, repeated, and cut from a larger array, once each.
 void for_layouts(const Array& x, const std::function<void(const Function&, const Array&)>& body) {
   const int rank = x.shape.rank();
   body([](const auto& in) { return in[0]; }, x);
@@ -87,7 +88,7 @@ TEST(ConformanceIndexing, RangesPassGradientsOn) {
 
 // ---- Integers.
 
-// x[a, b] by PyTorch's rules for two axes of three.
+// x[a, b] by PyTorch's rules for two of three axes.
 TEST(ConformanceIndexing, IntegersInEveryPlace) {
   const Array x = numbers({3, 4, 5});
   const Array a = ids({2, 1}, {0, -1}), b = ids({3}, {1, -4, 3});
@@ -116,7 +117,7 @@ TEST(ConformanceIndexing, IntegersInEveryPlace) {
       made({2, 3, 4}, DType::f32, [&](const Index& i) { return element({0, 2}, i, i[2], 0, 1); }),
       {});
   if (!thorough()) return;
-  // A new axis parts them, a number does not.
+  // A new axis separates the indices, a number does not.
   expect_result({x, a, b},
                 [](const auto& in) { return in[0].index({in[1], newaxis, in[2], Slice{}}); },
                 made({2, 3, 1, 5}, DType::f32,
@@ -225,7 +226,7 @@ TEST(ConformanceIndexing, MasksPassGradientsOn) {
   if (!thorough()) return;
   expect_gradients({numbers({2, 3}), numbers({})},
                    [&](const auto& in) { return masked_fill(in[0], mask, in[1]).square(); });
-  // These look at the mask.
+  // These operations evaluate the mask.
   const auto check = [](const Shape& shape, const Function& function) {
     const CheckReport report = check_gradients(function, {upload(numbers(shape).as(widest()))});
     EXPECT_TRUE(report.passed) << report.message;
@@ -278,7 +279,7 @@ Array gathered(const Array& x, int axis, const Array& index) {
     return at(x, i);
   });
 }
-// Writes or adds source's elements one after the other.
+// Writes or adds the elements of source one after the other.
 Array scattered(Array x, int axis, const Array& index, const Array& source, bool add) {
   for (std::int64_t n = 0; n < index.shape.numel(); ++n) {
     const Index from = index_of(n, index.shape);
@@ -338,7 +339,7 @@ TEST(ConformanceIndexing, GatherAndScatterAlongEachAxis) {
 TEST(ConformanceIndexing, GatherAndScatterOfEveryDType) {
   const Array index = integers({3, 4}, 0, 2, DType::i64);
   for_dtypes([&](DType dtype) {
-    if (!thorough()) return;  // done above
+    if (!thorough()) return;  // covered above
     const Array x = sample({3, 4}, dtype), source = sample({4, 5}, dtype);
     expect_result({x, index}, [](const auto& in) { return gather(in[0], 0, in[1]); },
                   gathered(x, 0, index), {});
@@ -438,7 +439,7 @@ TEST(ConformanceIndexing, OneHot) {
   EXPECT_EQ(one_hot(integer({}, {0, 2}), 3).shape(), (Shape{0, 2, 3}));
 }
 
-// ---- Order: what is there already, at its edges.
+// ---- Order: edge cases of the existing operations.
 
 TEST(ConformanceIndexing, SortAndTopKAtTheirEdges) {
   const Array x({2, 5}, {3, kNan, 1, 3, -kInf, 0.0, -0.0, kInf, kNan, 0.0});

@@ -1,10 +1,10 @@
-// Conformance of putting tensors together, taking them apart and repeating them.
+// Conformance of joining, splitting and repeating tensors.
 #include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {
 
-// from(index) of the result is the index in x.
+// from(index) maps an index of the result to an index of x.
 template <class From>
 Array taken(const Array& x, const Shape& shape, From from) {
   return made(shape, x.dtype, [&](const Index& i) { return at(x, from(i)); });
@@ -21,7 +21,7 @@ Array joined_along(const std::vector<Array>& parts, int axis) {
   });
 }
 
-// As expect_close, and -0 is not 0.
+// As expect_close, but -0 differs from 0.
 void expect_bits(const Array& actual, const Array& expected) {
   expect_close(actual, expected, {});
   for (std::size_t i = 0; i < expected.values.size(); ++i)
@@ -41,7 +41,7 @@ TEST(Conformance, Concat) {
   expect_result({none, a, none}, [](const auto& in) { return cat(in, 0); }, a, {});
   expect_result({none, none}, [](const auto& in) { return concat({in[0], in[1]}); }, none, {});
   expect_result({a}, [](const auto& in) { return concat({in[0]}, -1); }, a, {});
-  // Chosen, not added: zeros keep their sign and nobody else's NaN spreads.
+  // Elements are selected and not added: zeros keep their sign, and NaNs do not spread.
   const Array special({4}, {-0.0, kNan, kInf, 0.0}), zeros({2}, {-0.0, -0.0});
   expect_bits(run({special, zeros, special}, [](const auto& in) { return concat(in); }),
               joined_along({special, zeros, special}, 0));

@@ -1,5 +1,5 @@
-// Ways a matrix can lie in memory when an operation reads it, and the dtypes that are tried in
-// each: the same checks for every operation.
+// The layouts in memory in which a matrix is read by an operation, and the dtypes that are tried
+// for each. Every operation gets the same checks.
 #pragma once
 
 #include "ops/conformance/conformance.h"

@@ -1,18 +1,18 @@
-// Conformance of operations along an axis, over layouts and dtypes: one body for all of them.
+// Conformance of operations along an axis over layouts and dtypes, with one body for all of them.
 #include "ops/conformance/conformance_layouts.h"
 
 namespace volta::conformance {
 namespace {
 
 using Fold = double (*)(const std::vector<double>&);
-// The row that an operation along an axis makes of a row.
+// Maps a row to the row that an operation along an axis makes of it.
 using Rewrite = std::vector<double> (*)(const std::vector<double>&);
 
 struct Along {
   const char* name;
   Tensor (*op)(const Tensor&, std::int64_t);
-  Fold fold;        // or
-  Rewrite rewrite;  // the other is null
+  Fold fold;        // this one, or
+  Rewrite rewrite;  // this one is set; the other is null
   bool floats_only = true;
   bool exact = false;
   DType (*result)(DType) = [](DType dtype) { return dtype; };
@@ -170,7 +170,7 @@ TEST_P(AlongConformance, LayoutsAndDtypes) {
     if (has(dtype)) check(numbers({6, 9}, -2, 2, dtype));
   }
   if (GetParam().floats_only) return;
-  // Products of nine fit.
+  // Products of nine elements do not overflow.
   for (const DType dtype : kIntegers)
     check(integers({6, 9}, dtype == DType::u8 ? 0 : -3, 3, dtype));
 }

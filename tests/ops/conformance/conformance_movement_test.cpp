@@ -28,7 +28,7 @@ TEST(Conformance, Reshape) {
                 Array({}, numbers({1}).values), {});
   expect_result({numbers({0, 3})}, [](const auto& in) { return in[0].reshape({3, 0}); },
                 numbers({3, 0}), {});
-  // Through a transposed operand the elements are in another order.
+  // A transposed operand has its elements in another order.
   Array turned = permuted(x, {1, 0});
   turned.shape = Shape{8, 3};
   expect_result({x}, [](const auto& in) { return in[0].t().reshape({8, 3}); }, turned, {});
@@ -138,7 +138,7 @@ TEST(Conformance, Pad) {
   const Array i = integers({4}, -5, 5, DType::i64);
   expect_result({i}, [](const auto& in) { return pad(in[0], Index{1}, Index{2}, 8); },
                 padded(i, {1}, {2}, 8), {});
-  // Padding of NaN next to values stays where it is.
+  // NaNs in the padding do not affect the values.
   expect_result({line}, [](const auto& in) { return pad(in[0], Index{1}, Index{0}, kNan); },
                 padded(line, {1}, {0}, kNan), {});
 }
@@ -202,7 +202,7 @@ TEST(Conformance, ConstantsInExpressions) {
       mapped(x, [](double v) { return v + 2.5; }), exact_in(DType::f32));
   expect_result({x}, [](const auto& in) { return in[0] * 0; },
                 mapped(x, [](double v) { return v * 0; }), {});
-  // x * 0 is not 0 where x is not finite; x - x, x / x neither.
+  // x * 0 is not 0 if x is not finite; x - x and x / x are special too.
   const Array special({3}, {kNan, kInf, 1});
   expect_result({special}, [](const auto& in) { return in[0] * 0; }, Array({3}, {kNan, kNan, 0}),
                 {});
@@ -238,7 +238,7 @@ TEST(Conformance, UniformNumbersFillTheirRange) {
     sum += x;
     squares += static_cast<double>(x) * x;
   }
-  EXPECT_NEAR(sum / u.size(), 0.5, 0.005);  // five deviations of the mean
+  EXPECT_NEAR(sum / u.size(), 0.5, 0.005);  // five standard deviations of the mean
   EXPECT_NEAR(squares / u.size(), 1.0 / 3, 0.005);
   const auto v = uniform({50'000}, -3, 5, here()).to_vector<float>();
   EXPECT_GE(*std::min_element(v.begin(), v.end()), -3.0f);

@@ -62,7 +62,8 @@ TEST(Conformance, Matmul) {
                                                    {{7}, {4, 7, 3}},
                                                    {{1, 5, 7}, {6, 7, 3}},
                                                    {{6, 5, 7}, {1, 7, 3}},
-                                                   // Past the size where the library takes over.
+                                                   // Beyond the size from which the library is
+                                                   // used.
                                                    {{64, 65}, {65, 66}},
                                                    {{128, 300}, {300, 70}},
                                                    {{3, 40, 50}, {3, 50, 60}},
@@ -108,7 +109,7 @@ TEST(Conformance, MatmulOfViews) {
         {batch},
         [](const auto& in) { return in[0].permute({1, 0, 2}).matmul(in[0].permute({1, 2, 0})); },
         product_of(permuted(batch, {1, 0, 2}), permuted(batch, {1, 2, 0})), tolerance);
-    // Operands that are themselves computed, results that are used further.
+    // Operands that are computed, and results that are used further.
     expect_result(
         {a, b}, [](const auto& in) { return (in[0] * 2).matmul((in[1] + 1).t()).relu(); },
         mapped(product_of(mapped(a, [](double v) { return v * 2; }),
@@ -174,7 +175,7 @@ TEST(Conformance, MatmulGradients) {
                    [](const auto& in) { return in[0].t().matmul(in[1].t()); });
 }
 
-// Gradients of products the library does, against products of the reference.
+// Gradients of products that the library computes, against products of the reference.
 TEST(Conformance, LargeMatmulGradients) {
   const Array a = numbers({50, 60}, -1, 1), b = numbers({60, 40}, -1, 1, DType::f32, 0.71),
               g = numbers({50, 40}, -1, 1);
@@ -261,7 +262,7 @@ TEST(Conformance, EmbeddingGradient) {
   const Tensor ids = upload(Array({2, 3}, {4, 0, 4, 1, 4, 0}, DType::i64));
   expect_gradients({numbers({5, 2})},
                    [&](const auto& in) { return embedding(in[0], ids).square(); });
-  // Many rows, each used often.
+  // Many rows that are each used often.
   const Array weight = numbers({11, 5}), many = integers({1001}, 0, 9, DType::i64),
               g = numbers({1001, 5}, -1, 1);
   Tensor w = upload(weight, true);
@@ -309,7 +310,7 @@ TEST(Conformance, LayerNorm) {
     const Array plain = normalised(x, s.normalized.rank(), 1e-5);
     const auto times = [](double a, double c) { return a * c; };
     const auto plus = [](double a, double c) { return a + c; };
-    // Means of 4 with deviations of 0.6: the difference loses a digit.
+    // With means of 4 and deviations of 0.6, the difference loses a digit.
     const Tolerance tolerance{2e-5, 1e-5};
     expect_result(
         {x, w, b}, [&](const auto& in) { return layer_norm(in[0], s.normalized, in[1], in[2]); },
@@ -445,7 +446,7 @@ TEST(Conformance, CrossEntropy) {
       check(Reduction::mean, Array({}, {sum / static_cast<double>(shape[0])}));
     }
   }
-  // Large logits do not overflow; a masked class costs nothing.
+  // Large logits do not overflow, and a masked class costs nothing.
   const Array wild({2, 3}, {1e4, 0, -1e4, 1, -kInf, 2}), labels({2}, {1, 0}, DType::i64);
   expect_result(
       {wild, labels},
@@ -466,7 +467,7 @@ TEST(Conformance, LossGradients) {
   }
 }
 
-// ---- Several operations at once: what networks are.
+// ---- Several operations at once, as in networks.
 
 TEST(Conformance, AttentionByHand) {
   const Array q = numbers({2, 3, 4}), k = numbers({2, 5, 4}, -2, 2, DType::f32, 0.3),

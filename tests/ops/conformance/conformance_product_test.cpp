@@ -1,5 +1,5 @@
-// Conformance of products: every combination of vectors, matrices and batches, einsum, and what
-// they cost: one product each, nothing copied that lies in memory already.
+// Conformance of products: every combination of vectors, matrices and batches, einsum, and their
+// cost: one product each, without copies of operands that are already in memory.
 #include <map>
 
 #include "ops/conformance/conformance.h"
@@ -163,8 +163,8 @@ TEST(ConformanceProduct, DotOuterBmm) {
 
 // ---- einsum.
 
-// By its definition: the product of all elements that the labels name, summed over the labels that
-// the output has not. Without "...".
+// einsum by its definition, without "...": the product of all elements that the labels name, summed
+// over the labels that the output lacks.
 Array summed(const std::string& equation, const std::vector<Array>& operands) {
   const std::size_t arrow = equation.find("->");
   std::vector<std::string> inputs(1);

@@ -1,4 +1,4 @@
-// Conformance of reductions and what is composed of them.
+// Conformance of reductions and of operations composed of them.
 #include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
@@ -21,7 +21,7 @@ const std::vector<Pattern>& patterns() {
   return all;
 }
 
-// Those that differ in schedule from the ones before them.
+// The patterns whose schedules differ from those before them.
 std::vector<Pattern> fewer_patterns() {
   if (thorough()) return patterns();
   return {{{7}, {0}},       {{100'003}, {0}}, {{5, 13}, {0}}, {{300, 70}, {0}},
@@ -131,7 +131,7 @@ TEST(Conformance, SumOfOtherDtypes) {
         close_in(DType::f64));
   }
   if (has(DType::f16)) {
-    // Accumulated wider than stored: 5000 ones and more do not stop at 2048.
+    // Sums are accumulated in a wider dtype: 5000 ones do not stop at 2048.
     const Array x({5000}, std::vector<double>(5000, 1), DType::f16);
     expect_result({x}, [](const auto& in) { return in[0].sum(); }, Array({}, {5000}, DType::f16),
                   {});
@@ -139,7 +139,7 @@ TEST(Conformance, SumOfOtherDtypes) {
 }
 
 TEST(Conformance, LongSumsKeepTheirPrecision) {
-  // Trees, not chains: a chain of f32 errs here by 1e-4 and more.
+  // Sums are trees, not chains: a chain of f32 additions has an error of at least 1e-4 here.
   const Array x({1'000'000}, std::vector<double>(1'000'000, 0.1));
   expect_result(
       {x}, [](const auto& in) { return in[0].sum(); }, folded(x, {0}, false, total),
@@ -199,7 +199,7 @@ TEST(Conformance, Min) {
   }
 }
 
-// Chunks of a long row that do not fit it are filled up with what changes nothing.
+// The chunks of a long row are filled up with the operation's identity.
 TEST(Conformance, ExtremaOfLongRows) {
   const Array x = numbers({30'011}, 1, 3);
   expect_result({x}, [](const auto& in) { return in[0].min(); }, folded(x, {0}, false, smallest),
@@ -283,7 +283,8 @@ TEST(Conformance, ArgMaxAndArgMin) {
   for (const Pattern& p : fewer_patterns()) {
     if (p.axes.size() == 1) check(numbers(p.shape), p.axes[0]);
   }
-  // Rows that are cut: the first chunk of the best, and what fills the last one is not found.
+  // Rows that are split: the position is in the first chunk with the best value, and padding is not
+  // found.
   Array rows = numbers({3, 20'011}, 1, 2);
   for (const std::size_t i : {12'345u, 19'000u, 20'010u}) rows.values[i] = 5;
   rows.values[20'011 + 17'000] = kNan;
@@ -296,7 +297,7 @@ TEST(Conformance, ArgMaxAndArgMin) {
     check(integers({30'011}, 0, 200, DType::i64), 0);
     check(numbers({9000, 3}), 0);
   }
-  // The first of several, and NaN before everything.
+  // The first of several equal elements, and NaN before everything.
   check(integers({7, 200}, 0, 3, DType::f32), 1);
   check(integers({200, 7}, 0, 3, DType::f32), 0);
   check(integers({13, 40}, -9, 9, DType::i32), 1);
@@ -333,7 +334,7 @@ TEST(Conformance, Softmax) {
           softmax_of(x, axis, logarithm), close_in(DType::f32, logarithm ? 10 : 0.01));
     }
     const Array x =
-        numbers({4, 3}, 0, 10'000);  // exp of these overflows unless the largest is taken out
+        numbers({4, 3}, 0, 10'000);  // exp of these overflows unless the largest is subtracted
     expect_result(
         {x}, [&](const auto& in) { return logarithm ? in[0].log_softmax(-1) : in[0].softmax(-1); },
         softmax_of(x, 1, logarithm), close_in(DType::f32, 100));
@@ -378,7 +379,8 @@ TEST(Conformance, ExtremaGradients) {
   expect_gradients({numbers({7})}, [](const auto& in) { return in[0].max(); });
 }
 
-// Along one axis the first of equal elements has the gradient, over several or all they share it.
+// Along one axis the first of equal elements gets the gradient; over several or all axes they share
+// it.
 TEST(Conformance, ExtremaGradientsOfTies) {
   const Array ties({2, 3}, {1, 5, 5, 2, 2, 2});
   const auto gradient = [&](const auto& reduce, const Array& g) {
@@ -410,7 +412,8 @@ TEST(Conformance, ProdGradients) {
   }
 }
 
-// Products of the others without a quotient: right where elements are 0, and in long rows.
+// Products of the other elements without division are correct where elements are 0 and in long
+// rows.
 TEST(Conformance, SecondGradientsOfProd) {
   const auto slope = [](const Tensor& given, const Index& axes) {
     const EnableGrad on;

@@ -1,10 +1,10 @@
-// Conformance of slices, steps, turned axes and windows.
+// Conformance of slices, steps, reversed axes and windows.
 #include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
 namespace {
 
-// element(index) of a result tells which element of x it is.
+// element(index) maps an index of the result to an element of x.
 template <class From>
 Array taken(const Array& x, const Shape& shape, From from) {
   return made(shape, x.dtype, [&](const Index& i) { return at(x, from(i)); });
@@ -106,7 +106,7 @@ TEST(Conformance, Unfold) {
       folded(windows_of(line, 0, 4, 2), {1}, false, total), close_in(DType::f32));
 }
 
-// What lies behind a view is read in its order.
+// The elements behind a view are read in the view's order.
 TEST(Conformance, StepsThroughOtherViews) {
   const Array x = numbers({6, 8});
   expect_result({x}, [](const auto& in) { return in[0].t().flip(0).slice(1, 1, {}, 2); },
@@ -126,7 +126,7 @@ TEST(Conformance, StepsThroughOtherViews) {
   expect_result({row},
                 [](const auto& in) { return in[0].expand({3, 8}).flip(1).slice(0, {}, {}, 2); },
                 sliced(expanded(row, {2, 8}), 1, 7, -1, 8), {});
-  // Products read strided rows where they are, and copies of everything else.
+  // Products read strided rows in place and copy all other operands.
   const Array a = numbers({8, 6}), b = numbers({6, 5});
   for (const int step : {2, -1}) {
     const Array rows = sliced(a, 0, step > 0 ? 0 : 7, step, step > 0 ? 4 : 8);
@@ -173,7 +173,7 @@ TEST(Conformance, SlicingGradients) {
                    [](const auto& in) { return in[0].unfold(1, 5, 2).square(); });
 }
 
-// Gradients of gradients: windows and what adds them up are each other's.
+// Gradients of gradients: extracting and adding up windows are each other's gradients.
 TEST(Conformance, SecondGradientsOfSlicing) {
   const auto check = [](const auto& view) {
     expect_gradients({numbers({3, 5})}, [&](const auto& in) {

@@ -1,4 +1,4 @@
-// Conformance of order and indexing: running sums, sorting, the largest k, taking along an axis,
+// Conformance of ordering and indexing: running sums, sorting, the largest k, taking along an axis,
 // adding into rows.
 #include "ops/conformance/conformance.h"
 #include "support/errors.h"
@@ -6,8 +6,8 @@
 namespace volta::conformance {
 namespace {
 
-// Calls change(row) with the elements along the axis, for every other index, and puts them back;
-// the row may be of another length then.
+// Calls change(row) with the elements along the axis, for every other index, and stores the row,
+// whose length may have changed.
 template <class Change>
 Array changed_rows(const Array& x, int axis, std::int64_t length, Change change) {
   std::int64_t before = 1, after = 1;
@@ -40,7 +40,7 @@ Array running_sum(const Array& x, int axis) {
   });
 }
 
-// Where the elements of a row stand in order: stable, NaN greatest.
+// The positions of the elements of a row in stable order, with NaN as the greatest.
 std::vector<std::int64_t> order_of(const std::vector<double>& row, bool descending) {
   std::vector<std::int64_t> order(row.size());
   std::iota(order.begin(), order.end(), 0);
@@ -99,8 +99,8 @@ TEST(Conformance, CumulativeSum) {
   expect_result({flags}, [](const auto& in) { return in[0].cumsum(0); }, sums, {});
 }
 
-// One lane, several lanes, rounds with a carry, columns, and rows and columns cut into chunks (with
-// and without a rest).
+// One lane, several lanes, rounds with a carry, columns, and rows and columns split into chunks,
+// with and without a remainder.
 TEST(Conformance, CumulativeSumOfManyShapes) {
   std::vector<std::pair<Shape, int>> cases = {
       {{40, 20}, 1},   {{6, 33}, 1}, {{3, 1000}, 1},  {{2, 5000}, 1}, {{1000, 40}, 0},
@@ -116,7 +116,7 @@ TEST(Conformance, CumulativeSumOfManyShapes) {
 
 TEST(Conformance, CumulativeSumOfExpressions) {
   const Array x = numbers({9, 50});
-  // Fused with what comes before and after, and with reductions of the same rows.
+  // The sum is fused with operations before and after it, and with reductions of the same rows.
   const Array twice = mapped(x, [](double v) { return 2 * v; });
   expect_result({x}, [](const auto& in) { return (in[0] * 2).cumsum(1) + 1; },
                 mapped(running_sum(twice, 1), [](double v) { return v + 1; }), {1e-5, 1e-5});
@@ -128,7 +128,7 @@ TEST(Conformance, CumulativeSumOfExpressions) {
                 folded(running_sum(x, 1), {1}, false, total), {1e-5, 1e-4});
   expect_result({x}, [](const auto& in) { return in[0].t().cumsum(0).t(); }, running_sum(x, 1),
                 {1e-5, 1e-5});
-  // Rows that a kernel goes over several times scan several times.
+  // Rows that a kernel reads several times are scanned several times.
   for (const std::int64_t length : {5, 50, 300}) {
     const Array row = numbers({3, length}, -0.1, 0.1);
     const Array sums = running_sum(row, 1);
@@ -147,7 +147,7 @@ TEST(Conformance, CumulativeSumOfExpressions) {
                            [](double v, double t) { return v / t; }),
                   {1e-5, 1e-5});
   }
-  // An infinity stays where it is and does not spoil what comes before.
+  // An infinity affects only the elements after it.
   Array infinite = numbers({1, 16384}, 0, 1);
   infinite.values[9000] = kInf;
   expect_result({infinite}, [](const auto& in) { return in[0].cumsum(1); },
@@ -157,7 +157,7 @@ TEST(Conformance, CumulativeSumOfExpressions) {
 TEST(Conformance, CumulativeSumGradient) {
   expect_gradients({numbers({3, 5})}, [](const auto& in) { return in[0].cumsum(1); });
   expect_gradients({numbers({4, 3})}, [](const auto& in) { return in[0].cumsum(0).square(); });
-  // Back from the end, with several lanes and in chunks.
+  // From the end backwards, with several lanes and in chunks.
   for (const Shape& shape : {Shape{2, 100}, Shape{20000}, Shape{9973}}) {
     const int axis = shape.rank() - 1;
     const Array x = numbers(shape, -1, 1), w = numbers(shape, 0, 1, DType::f32, 0.11);
@@ -281,9 +281,9 @@ TEST(Conformance, ScatterAdd) {
   const auto add = [](const auto& in) { return index_add(in[0], 0, in[1], in[2]); };
   struct Case {
     std::int64_t rows, ids, columns;
-    int most;  // ids are 0 ... most
+    int most;  // ids are from 0 to most
   };
-  // Compared with every id; segments; segments in chunks, with one id that has most of them.
+  // Comparison with every id; segments; segments in chunks, with one id that has most rows.
   for (const Case& c : {Case{5, 9, 4, 4}, Case{300, 200, 20, 299}, Case{300, 2000, 7, 2},
                         Case{2000, 1500, 33, 1999}, Case{3000, 2000, 1, 2999}}) {
     SCOPED_TRACE(c.rows);
@@ -305,7 +305,7 @@ TEST(Conformance, ScatterAdd) {
                 numbers({3, 2}), {});
 }
 
-// Rounding does not pile up, neither along a chunk nor over the chunks before it.
+// Rounding errors do not accumulate along a chunk or over the chunks before it.
 TEST(Conformance, LongRunningSumsAreExactToTheirDtype) {
   constexpr std::int64_t n = std::int64_t{1} << 22;
   const Tensor x = rand({n}, {.device = test_device(), .generator = Generator(3)}).eval();
@@ -345,7 +345,7 @@ TEST(Errors, OrderAndIndexing) {
   expect<ArgumentError>([&] { sort(Tensor()); }, "sort: the input is not a tensor");
 }
 
-// An index out of range is named at the next look; nothing else is touched.
+// An index out of range is reported by the next read; nothing else is affected.
 TEST(Errors, IndicesOutOfRange) {
   for (const std::int64_t columns : {4, 400}) {
     const Tensor x = zeros({100, columns}, {.device = test_device()});
@@ -356,7 +356,7 @@ TEST(Errors, IndicesOutOfRange) {
     const Tensor sum = index_add(x, 0, ids, rows);
     EXPECT_THROW(sum.to_vector<float>(), IndexError);
     EXPECT_THROW((sum.sum() * 0).item(), IndexError);
-    EXPECT_EQ((x.sum() * 0).item(), 0);  // the device goes on
+    EXPECT_EQ((x.sum() * 0).item(), 0);  // the device still works
   }
   const Tensor x = zeros({3, 4}, {.device = test_device()});
   const Tensor bad = from_vector<std::int64_t>({0, 4, 1}, {3, 1}, {.device = test_device()});

@@ -1,4 +1,4 @@
-// Conformance of variances, norms and logarithms of sums of exponentials.
+// Conformance of variances, norms and log-sum-exp.
 #include "ops/conformance/conformance.h"
 
 namespace volta::conformance {
@@ -63,7 +63,7 @@ TEST(Conformance, VarAndStd) {
       {x}, [](const auto& in) { return var(in[0]); },
       folded(x, {0, 1}, false, [](const auto& v) { return variance_of(v, 1); }),
       close_in(DType::f32));
-  // Of one element, of none, and with more taken off than there are.
+  // The variance of one element, of none, and with a correction larger than their number.
   expect_result({numbers({1})}, [](const auto& in) { return in[0].var(); }, Array({}, {kNan}), {});
   expect_result({numbers({3, 0})}, [](const auto& in) { return in[0].std(1); },
                 Array({3}, {kNan, kNan, kNan}), {});
@@ -73,7 +73,7 @@ TEST(Conformance, VarAndStd) {
       {numbers({4})}, [](const auto& in) { return in[0].var(0, {.correction = 1.5}); },
       folded(numbers({4}), {0}, false, [](const auto& v) { return variance_of(v, 1.5); }),
       close_in(DType::f32));
-  // Far from zero: the mean is taken out first.
+  // The mean is subtracted first, so values far from zero are no problem.
   const Array far = mapped(numbers({500}, 0, 1, DType::f32),
                            [](double v) { return std::floor(v * 64) / 64 + 4096; });
   expect_result({far}, [](const auto& in) { return in[0].var(); },
@@ -81,7 +81,7 @@ TEST(Conformance, VarAndStd) {
                 {1e-4, 0});
   for (const DType dtype : {DType::f64, DType::f16, DType::bf16}) {
     if (!has(dtype) || (!thorough() && dtype == DType::bf16)) continue;
-    const Array narrow = numbers({5, 13}, -300, 300, dtype);  // squares pass 65504
+    const Array narrow = numbers({5, 13}, -300, 300, dtype);  // squares exceed 65504
     expect_result(
         {narrow}, [](const auto& in) { return in[0].std(1); },
         folded(narrow, {1}, false, [](const auto& v) { return std::sqrt(variance_of(v, 1)); }),
@@ -183,7 +183,7 @@ TEST(Conformance, SecondGradientsOfReductions) {
   check("softmax", x, [](const Tensor& t) { return t.softmax(0); });
 }
 
-// Where a formula divides by a norm or a deviation of 0, the gradient is 0 as PyTorch's.
+// Where a formula divides by a norm or a deviation of 0, the gradient is 0, as in PyTorch.
 TEST(Conformance, StatisticsGradientsAtZero) {
   const auto gradient = [](const Array& at, const auto& function) {
     Tensor x = upload(at, true);

@@ -1,4 +1,4 @@
-// Conformance of the operations of one operand.
+// Conformance of operations with one operand.
 #include <set>
 
 #include "ops/conformance/conformance_layouts.h"
@@ -11,8 +11,8 @@ struct Unary {
   Tensor (*free)(const Tensor&);
   Tensor (*method)(const Tensor&);
   double (*reference)(double);
-  double low, high;    // where it is defined
-  double kink = kNan;  // gradients keep away from it
+  double low, high;    // the domain
+  double kink = kNan;  // gradients are not tested near it
   bool exact = false;  // correctly rounded, or nearly
 };
 
@@ -87,13 +87,13 @@ const Unary kUnary[] = {
 class UnaryConformance : public ::testing::TestWithParam<Unary> {
  protected:
   Tolerance tolerance(DType dtype) const {
-    // exp overflows relative to its size only: results up to 400.
+    // exp overflows only relative to its size: results go up to 400.
     return GetParam().exact ? exact_in(dtype) : close_in(dtype);
   }
   Array input(const Shape& shape, DType dtype = DType::f32) const {
     return numbers(shape, GetParam().low, GetParam().high, dtype);
   }
-  // Whose kernels are compiled for every shape, wherever that takes long.
+  // Operations whose kernels are compiled for every shape, even where that takes long.
   bool is_sample() const {
     const std::string name = GetParam().name;
     return name == "exp" || name == "silu" || name == "atan";
@@ -102,7 +102,7 @@ class UnaryConformance : public ::testing::TestWithParam<Unary> {
     const std::string name = GetParam().name;
     return name == "floor" || name == "ceil" || name == "round";
   }
-  // Away from kinks and steps.
+  // Inputs away from kinks and steps.
   Array smooth_input() const {
     Array x = input({11}, widest());
     for (double& value : x.values) {
@@ -138,14 +138,14 @@ TEST_P(UnaryConformance, SpecialValues) {
   const Array x({9}, {kNan, kInf, -kInf, 0.0, -0.0, 1.0, -1.0, 88.0, -88.0});
   const std::string name = GetParam().name;
   static const std::set<std::string> grows{"exp", "expm1", "exp2", "sinh", "cosh"};
-  // Beyond 2^23 everything is whole; sin and cos of infinity are NaN in every libm.
+  // Beyond 2^23 every number is whole; sin and cos of infinity are NaN in every libm.
   expect_result({x}, function(), mapped(x, GetParam().reference),
                 grows.count(name) != 0 ? Tolerance{2e-5, 0} : Tolerance{2e-6, 1e-6});
 }
 
 TEST_P(UnaryConformance, MethodOnAView) {
   const std::string name = GetParam().name;
-  // Views do not depend on the operation: enough kernels for a simple and a composed one.
+  // Views do not depend on the operation: a simple and a composed one give enough kernels.
   if (name != "abs" && name != "gelu") GTEST_SKIP() << "covered by abs and gelu";
   const Array x = input({6, 9});
   const Unary op = GetParam();
@@ -181,7 +181,7 @@ TEST_P(UnaryConformance, Gradient) {
   expect_gradients({smooth_input()}, function());
 }
 
-// x f'(x) / 10, whose gradient has the second derivative in it.
+// x f'(x) / 10, whose gradient contains the second derivative.
 TEST_P(UnaryConformance, SecondGradient) {
   if (!thorough()) GTEST_SKIP() << "golden values cover it";
   expect_gradients({smooth_input()}, [f = function()](const std::vector<Tensor>& in) {
@@ -194,7 +194,7 @@ TEST_P(UnaryConformance, SecondGradient) {
 INSTANTIATE_TEST_SUITE_P(Ops, UnaryConformance, ::testing::ValuesIn(kUnary),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A new row of the table is tested as soon as it stands there, or this fails.
+// Fails until a new row of the table has a reference.
 TEST(Conformance, EveryUnaryOperationHasAReference) {
   std::set<std::string> known;
   for (const Unary& op : kUnary) known.insert(op.name);
@@ -337,11 +337,11 @@ TEST(Conformance, Casts) {
 TEST(Conformance, HalfTypesRoundToNearestEven) {
   for (const DType half : {DType::f16, DType::bf16}) {
     if (!has(half)) continue;
-    // Ties, subnormals, overflow, and what is not a number.
+    // Ties, subnormals, overflow, and special values.
     const Array x({10}, {1 + 0x1p-11, 1 + 3 * 0x1p-11, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 0x1p-24,
                          3 * 0x1p-25, 65519, kInf, -kInf, kNan});
     expect_result({x}, [&](const auto& in) { return in[0].to(half); }, x.as(half), {});
-    // f32 -> half -> f32 in one go rounds as well: the cast is not optimised away.
+    // f32 -> half -> f32 in one kernel rounds as well: the cast is not optimised away.
     Array back = x.as(half);
     back.dtype = DType::f32;
     expect_result({x}, [&](const auto& in) { return in[0].to(half).to(DType::f32); }, back, {});
@@ -376,8 +376,7 @@ TEST(Conformance, CastGradient) {
   expect_close(download(x.grad()), expected.as(DType::f32), exact_in(DType::f32));
 }
 
-// Where the nearest number is 1, so that no gradient is left: also where a driver's function never
-// gets there.
+// Where the nearest number is 1, the gradient is 0, even if a driver's function never reaches 1.
 TEST(Limits, TanhIsOneAndFlat) {
   const std::vector<double> points{9.05, 12, 20, 30, 88, 1e4, kInf, -9.05, -20, -kInf};
   const Tensor x =

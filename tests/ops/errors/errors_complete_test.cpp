@@ -1,6 +1,7 @@
-// Whether the tests of errors are complete: which kinds of mistakes each public operation notices
-// is found by making them, with the calls of op_calls.h; the tests in errors_*_test.cpp must have
-// compared a message of the operation for each. Looked at when all of them ran on the CPU.
+// Checks whether the tests of errors are complete. The mistakes that each public operation detects
+// are found by making them with the calls of op_calls.h; for each of them, the tests in
+// errors_*_test.cpp must have compared a message of the operation. Checked when all of them ran on
+// the CPU.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::size_t kLeastMessages = 400;
 
-// An operation, as messages name it, and a kind of mistake.
+// An operation, by its name in messages, and a kind of mistake.
 struct Mistake {
   std::string op, kind;
   bool operator<(const Mistake& other) const {
@@ -57,7 +58,7 @@ std::optional<Mistake> mistake_in(const calls::Call& call, const calls::Tensors&
   }
 }
 
-// What an operation notices of mistakes in its operands.
+// The mistakes in its operands that an operation detects.
 std::set<Mistake> noticed_by(const calls::Call& call) {
   std::set<Mistake> found;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
@@ -75,7 +76,7 @@ std::set<Mistake> noticed_by(const calls::Call& call) {
       if (const auto mistake = mistake_in(call, inputs)) found.insert(*mistake);
     }
   }
-  // All of one dtype: what promotes is wrong only then.
+  // With all operands of one dtype, promotion cannot hide a mistake.
   for (const DType dtype : {DType::i32, DType::boolean}) {
     calls::Tensors inputs;
     for (const calls::Input& input : call.inputs) {
@@ -88,7 +89,7 @@ std::set<Mistake> noticed_by(const calls::Call& call) {
   return found;
 }
 
-// How messages name an operation: cat is concat.
+// The name of an operation in messages: cat is concat.
 std::string shown_name(const calls::Call& call) {
   calls::Tensors inputs = calls::usual_inputs(call, Device::cpu());
   inputs[0] = Tensor();
@@ -96,7 +97,7 @@ std::string shown_name(const calls::Call& call) {
   return mistake ? mistake->op : call.op;
 }
 
-// Arguments other than tensors, axes and sizes that can be wrong.
+// Operations with arguments that can be wrong other than tensors, axes and sizes.
 const std::set<std::string> kWithValues{"mod",
                                         "fmod",
                                         "floor_div",
@@ -177,7 +178,7 @@ class Completeness : public ::testing::Environment {
   }
 
  private:
-  // Neither filtered nor one shard of several.
+  // Whether the run is neither filtered nor one shard of several.
   static bool is_whole() {
     const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
     for (int i = 0; i < all.total_test_suite_count(); ++i) {
@@ -192,7 +193,7 @@ class Completeness : public ::testing::Environment {
   std::set<Mistake> compared_;
 };
 
-// GoogleTest owns it.
+// GoogleTest owns this object.
 Completeness* const completeness = [] {
   auto* environment = new Completeness;
   ::testing::AddGlobalTestEnvironment(environment);

@@ -34,7 +34,7 @@ const Named kConvolutions[] = {
      [](const Tensor& x, const Tensor& w, const Tensor& b) { return conv_transpose2d(x, w, b); },
      2},
 };
-// [2, 4] and sizes, or weights [4, 4] and kernels.
+// [2, 4] and spatial sizes, or weights [4, 4] and kernel sizes.
 Tensor images(int axes, DType dtype = DType::f32) {
   return axes == 1 ? of(dtype, {2, 4, 6}) : of(dtype, {2, 4, 6, 6});
 }

@@ -1,5 +1,5 @@
-// Mistakes in making tensors: values, constants, sequences, random numbers, memory of others,
-// spans, DLPack. Messages are compared whole.
+// Errors when creating tensors: values, constants, sequences, random numbers, foreign memory,
+// spans, DLPack. Whole messages are compared.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -181,7 +181,7 @@ TEST(CreationErrors, Random) {
                      "bernoulli: expected a floating-point dtype for requires_grad, got bool");
   expect<ArgumentError>([] { dropout(ones({2}, here()), 1.5, true, Generator(1)); },
                         "dropout: p = 1.5 is not in [0, 1]");
-  // A call that fails draws nothing.
+  // A call that fails draws no numbers.
   const Generator generator(5);
   expect<ArgumentError>([&] { randint(3, 3, {2}, {.generator = generator}); },
                         "randint: [3, 3) is empty");
@@ -233,7 +233,7 @@ class DlpackErrors : public ::testing::Test {
     managed_.dl_tensor = {memory_, {dlpack::kCpu, 0}, 1, {dlpack::kFloat, 32, 1},
                           shape_,  strides_,          0};
   }
-  // Whatever is wrong, the tensor was taken over: it is deleted once.
+  // Whatever is wrong, the tensor was taken over, so it is deleted once.
   template <class Exception>
   void refused(const std::string& message) {
     const int before = deleted_;
@@ -254,7 +254,7 @@ TEST_F(DlpackErrors, AreClearAndDeleteWhatWasGiven) {
   expect<ArgumentError>([] { to_dlpack_unversioned(none); }, "to_dlpack: this is not a tensor");
   managed_.version = {2, 1};
   refused<ArgumentError>("from_dlpack: a tensor of DLPack version 2.1; expected 1.x");
-  managed_.version = {1, 9};  // more flags, the same layout
+  managed_.version = {1, 9};  // more flags with the same layout
   DLTensor& tensor = managed_.dl_tensor;
   tensor.ndim = 9;
   refused<ShapeError>("from_dlpack: 9 axes, at most 8");

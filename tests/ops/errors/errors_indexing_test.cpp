@@ -1,5 +1,5 @@
-// Mistakes in indexing: refused at the call, or, where they are in values, at the next look. Whole
-// messages.
+// Errors of indexing: refused at the call or, if they are in values, reported by the next read.
+// Whole messages are compared.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -305,7 +305,7 @@ TEST(ErrorsIndexing, Order) {
   expect<ArgumentError>([&] { topk(x, -1, 0); }, "topk: -1 of the elements along axis 0 of [3, 4]");
 }
 
-// ---- Values out of range: at the next look, with the place of the call.
+// ---- Values out of range are reported by the next read, with the source location of the call.
 
 template <class Act>
 void expect_at_look(Act act, int line, const std::string& op, const std::string& what) {
@@ -351,7 +351,7 @@ TEST(ErrorsIndexing, ValuesOutOfRangeNameOpPlaceIndexAndRange) {
   const int written = __LINE__ - 1;
   expect_at_look([&] { write(), y.to_vector<float>(); }, written, "index",
                  "index 9 is out of range [-3, 3)");
-  // Nothing is left over.
+  // No error remains pending.
   EXPECT_EQ(x.sum().item(), 12);
 }
 

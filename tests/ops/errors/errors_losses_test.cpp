@@ -118,7 +118,7 @@ TEST(ErrorsLosses, Weights) {
                         "cross_entropy: weight requires a gradient, but none flows to it");
   expect<ArgumentError>([&] { nll_loss(x, labels, {.weight = wanting({3})}); },
                         "nll_loss: weight requires a gradient, but none flows to it");
-  const NoGrad none;  // then it may
+  const NoGrad none;  // then it may require one
   EXPECT_EQ(cross_entropy(x, labels, {.weight = wanting({3})}).shape(), Shape());
 }
 
@@ -158,7 +158,7 @@ TEST(ErrorsLosses, Labels) {
   expect<DTypeError>([&] { nll_loss(x, f32({2})); }, "nll_loss: expected integer labels, got f32");
 }
 
-// At the next look, with the place of the call; a label that is ignored is in no range.
+// Reported by the next read, with the source location of the call; an ignored label needs no range.
 TEST(ErrorsLosses, LabelsOutOfRange) {
   const TensorOptions here{.device = test_device()};
   const auto labels = [&](std::vector<std::int64_t> values) {

@@ -70,7 +70,7 @@ TEST(ErrorsNormalization, BatchNormArguments) {
   }
 }
 
-// Unless nothing is recorded: then they change as any leaf does.
+// Unless history is recorded, they may be changed like any leaf.
 TEST(ErrorsNormalization, RunningStatisticsThatRequireGradients) {
   const Tensor x = f32({2, 3, 4}), c = f32({3});
   const Tensor wanting = f32({3}).clone().set_requires_grad();

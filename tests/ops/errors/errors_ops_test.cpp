@@ -1,5 +1,5 @@
-// Mistakes in calls of operations: each is refused at the call, in words that name the operation
-// and what the caller passed.
+// Errors of operations: each mistake is refused at the call, with a message that names the
+// operation and the caller's arguments.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -21,7 +21,7 @@ Tensor of(DType dtype, const Shape& shape) {
 }
 const Tensor none;
 
-// ---- Undefined tensors, one of each operation.
+// ---- Undefined tensors, once for each operation.
 
 TEST(Errors, UndefinedOperandsOfUnaryOperations) {
   using Op = Tensor (*)(const Tensor&, SourceLocation);

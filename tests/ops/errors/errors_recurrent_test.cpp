@@ -1,4 +1,4 @@
-// Mistakes in calls of recurrent, whole messages; those of its layers are in nn/recurrent_test.cpp.
+// Errors of recurrent(), whole messages; those of its layers are in nn/recurrent_test.cpp.
 #include <gtest/gtest.h>
 
 #include "support/errors.h"

@@ -1,4 +1,4 @@
-// Mistakes with tensors themselves: creation, looking at values, gradients, devices.
+// Errors of tensors themselves: creation, reading values, gradients, devices.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -60,7 +60,7 @@ TEST(Errors, RandomNumbers) {
                         "randint: [-9223372036854775807, 9223372036854775807) is longer than 2^48");
 }
 
-// ---- Looking at values.
+// ---- Reading values.
 
 TEST(Errors, Item) {
   expect<ShapeError>([] { ones({2}, here()).item(); }, "item: expected one element, got [2]");
@@ -219,7 +219,7 @@ class MixedDevicesTest : public ::testing::Test {
 TEST_F(MixedDevicesTest, AreRefusedWhereThePolicySaysSo) {
   const Tensor a = ones({2, 2}), b = ones({2}, here());
   const ExecutionContext strict({.mixed_devices = MixedDevices::error});
-  // The line is this test's; which one is checked where the operands move.
+  // The message has a line of this test; the exact line is checked where operands are moved.
   const auto refused = [&](const std::string& op, const std::string& left, const std::string& right,
                            auto act) {
     try {

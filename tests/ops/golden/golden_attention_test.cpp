@@ -12,7 +12,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// Of an axis, counted from the last one; 1 where it is empty.
+// The size of an axis, counted from the last one; 1 if x is empty.
 std::int64_t size(const Values& x, int from_last) {
   return std::max<std::int64_t>(x.shape[x.shape.rank() - from_last], 1);
 }
@@ -28,9 +28,10 @@ double longest_row(const Values& x) {
   return longest;
 }
 
-// The gradient of a score is a weight times the difference of two products of a row of the result's
-// gradient: with a row of the values, and with a row of the result, a mean of such rows. Where one
-// key has all the weight these are equal. A mask that is broadcast gets the sum over its copies.
+// The gradient of a score is a weight times the difference of two products with a row of the
+// result's gradient: that of a row of the values, and that of a row of the result, which is a mean
+// of such rows. If one key has all the weight, they are equal. A mask that is broadcast gets the
+// sum over its copies.
 double terms(const std::vector<Values>& in, const Values& g, std::size_t i) {
   if (i != 3) return 0;
   const auto scores = static_cast<double>(g.shape.numel() / size(g, 1) * size(in[1], 2));

@@ -9,7 +9,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// x with `value` assigned by `write`.
+// Returns x with `value` assigned by `write`.
 template <class Write>
 Operation writes(const char* name, Write write) {
   return {name, Precision::exact, [write](const Inputs& in, const Attributes&) {
@@ -68,7 +68,7 @@ const std::vector<Operation>& operations() {
       reads("take_along_axis", [](const Inputs& in) { return take_along_axis(in[0], in[1], 1); }),
       reads("index_select", [](const Inputs& in) { return index_select(in[0], 1, in[1]); }),
       reads("scatter", [](const Inputs& in) { return scatter(in[0], 0, in[1], in[2]); }),
-      // Nothing added to -0 is 0 here.
+      // Adding nothing to -0 gives 0 here.
       {"scatter_add", Precision::close,
        [](const Inputs& in, const Attributes&) { return scatter_add(in[0], 0, in[1], in[2]); }},
       {"index_add", Precision::close,

@@ -15,7 +15,7 @@ Reduction reduction_of(const Attributes& a) {
 bool flag(const Attributes& a, const std::string& name) {
   return a.has(name) && a[name].integer() != 0;
 }
-// Weights take no gradient, and are not asked for one.
+// Weights get no gradient and must not require one.
 Tensor data(const Tensor& t) { return t.requires_grad() ? t.detach() : t; }
 
 CrossEntropyOptions class_options(const Inputs& in, const Attributes& a, std::size_t weight) {
@@ -81,7 +81,8 @@ const std::vector<Operation>& operations() {
       {"cross_entropy_probabilities", Precision::close, entropy},
       {"cross_entropy_gradient", Precision::close,
        [](const Inputs& in, const Attributes& a) {
-         const Tensor x = in[0] * 1;  // a new one for this gradient, whose own goes on to the input
+         // A new tensor for this gradient, whose own gradient continues to the input.
+         const Tensor x = in[0] * 1;
          return grad(cross_entropy(x, data(in[2]), class_options(in, a, 3)), x,
                      {.grad_outputs = {in[1]}, .create_graph = true});
        }},

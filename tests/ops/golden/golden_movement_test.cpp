@@ -29,7 +29,7 @@ Tensor bordered(const Tensor& x, const Attributes& a, PadOptions options) {
         [](const Inputs& in, [[maybe_unused]] const Attributes& a) { return in[0].call; } \
   }
 
-// A list of sizes as braces would give them.
+// Calls the function with the sizes as a braced list would.
 Tensor shaped(const Tensor& x, const Numbers& n, bool expands) {
   const auto call = [&](auto... sizes) {
     return expands ? x.expand({sizes...}) : x.reshape({sizes...});
@@ -69,7 +69,7 @@ const std::vector<Operation>& operations() {
       VOLTA_MOVEMENT("unfold", unfold(whole(a, "axis"), whole(a, "size"), whole(a, "step"))),
       {"pad", Precision::exact,
        [](const Inputs& in, const Attributes& a) {
-         // Of a bool PyTorch takes any number for true or false.
+         // For bool tensors PyTorch treats any number as true or false.
          const bool truth = in[0].dtype() == DType::boolean;
          return bordered(in[0], a, {.value = truth ? Scalar(a.value("value") != 0) : a["value"]});
        }},

@@ -1,5 +1,5 @@
-// Normalisation of channels against PyTorch, what batch norm leaves in its running statistics, and
-// the gradients of its gradients.
+// Normalisation of channels against PyTorch: results, batch norm's running statistics, and
+// gradients of gradients.
 #include <gtest/gtest.h>
 
 #include "ops/golden/golden.h"
@@ -12,7 +12,7 @@ using Inputs = std::vector<Tensor>;
 
 bool flag(const Attributes& a, const std::string& name) { return a[name].integer() != 0; }
 
-// The inputs from `first` on, as the attributes say which of them there are.
+// The inputs from `first` on; the attributes tell which of them are given.
 struct Parameters {
   Tensor mean, variance, weight, bias;
 
@@ -20,7 +20,7 @@ struct Parameters {
     const auto next = [&](const char* name) {
       return a.has(name) && flag(a, name) ? in.at(first++) : Tensor();
     };
-    // Statistics take no gradient, and are not asked for one.
+    // Statistics get no gradient and must not require one.
     const auto data = [](const Tensor& t) {
       return t.defined() && t.requires_grad() ? t.detach() : t;
     };
@@ -49,7 +49,8 @@ const std::vector<Operation>& operations() {
        }},
       {"batch_norm_gradient", Precision::sums,
        [](const Inputs& in, const Attributes& a) {
-         const Tensor x = in[0] * 1;  // a new one for this gradient, whose own goes on to the input
+         // A new tensor for this gradient, whose own gradient continues to the input.
+         const Tensor x = in[0] * 1;
          return grad(normalized(x, {in, a, 2}, a), x,
                      {.grad_outputs = {in[1]}, .create_graph = true});
        }},

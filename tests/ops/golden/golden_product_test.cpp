@@ -9,7 +9,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// In the order of tests/golden/product.py.
+// The equations are in the order of tests/golden/product.py.
 constexpr const char* kEquations[] = {"ij,jk->ik", "ij,kj->ki", "bhqd,bhkd->bhqk", "ba,cb",
                                       "ii",        "iji->ji",   "...ij,jk->...ik", "ij,jk,k->i",
                                       "i,j->ji",   "ijk->j"};

@@ -1,4 +1,4 @@
-// The promotion table against PyTorch: every pair of dtypes, with and without axes, and numbers.
+// The promotion table against PyTorch: every pair of dtypes, arrays and scalars, and numbers.
 #include <gtest/gtest.h>
 
 #include "ops/golden/golden.h"

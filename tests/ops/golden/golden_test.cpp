@@ -1,4 +1,4 @@
-// Reading golden files, and comparing with them.
+// Reads golden files and compares results with them.
 #include "ops/golden/golden.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Tolerance tolerance_of(DType dtype, Precision precision) {
     case DType::bf16:
       return {1e-2, close ? 1e-3 : 0};
     case DType::f32:
-      // Half a unit in the last place of sums of about 8, of which nothing may be left.
+      // Half a unit in the last place of sums of about 8, which may cancel completely.
       return close ? Tolerance{1e-5, 4.8e-7} : Tolerance{1e-6, 0};
     case DType::f64:
       return {1e-12, close ? 1e-14 : 0};
@@ -116,7 +116,7 @@ Tensor viewed(const Tensor& base, const std::string& view) {
 }
 
 // What the kernels of a case depend on besides the operation: the inputs' dtypes, layouts and equal
-// extents, and the attributes but for floating-point numbers, which are arguments.
+// extents, and the attributes except floating-point numbers, which are arguments.
 std::string structure_of(const Case& c) {
   std::string text;
   std::vector<std::int64_t> extents;
@@ -144,19 +144,20 @@ bool is_empty(const Case& c) {
                      [](const TensorEntry* input) { return input->shape.numel() == 0; });
 }
 
-// Losses whose kernels are of the shape that binary_cross_entropy_with_logits, nll_loss and
-// cross_entropy have: where a kernel takes long to compile, these three run.
+// Losses with the same kind of kernels as binary_cross_entropy_with_logits, nll_loss and
+// cross_entropy. If compiling a kernel takes long, only these three run.
 bool is_run_by_others(const Operation& operation) {
   static const char* const names[] = {"cross_entropy_probabilities", "cross_entropy_gradient"};
   return !thorough() && std::count(std::begin(names), std::end(names), operation.name);
 }
 
-// The cases that run on the test device. Where a kernel takes long to compile: of each operation
-// the first that has elements, and a gradient if any has, and those of the same structure, which
-// need no kernel of their own. One operation runs all, for views, broadcasting and dtypes.
+// The cases to run on the test device. If compiling a kernel takes long: for each operation the
+// first case with elements, and with a gradient if any has one, and the cases of the same
+// structure, which need no other kernel. One operation runs all cases, for views, broadcasting and
+// dtypes.
 std::vector<Case> wanted_cases(const SafetensorsFile& file, const Operation& operation) {
   static const std::set<std::string> samples{"mod"};
-  // One name, but rows of the op table for different attributes.
+  // These names stand for different rows of the op table, depending on attributes.
   static const std::set<std::string> several{"clamp", "max", "min"};
   std::vector<Case> cases = cases_of(file, operation.name);
   std::erase_if(cases, [](const Case& c) { return !is_supported(c); });
@@ -186,7 +187,7 @@ bool agree(double actual, double expected, Tolerance tolerance, bool signed_zero
 
 using Problems = std::vector<std::string>;
 
-// A tensor that was recorded, and what PyTorch has in its place.
+// A recorded tensor and PyTorch's value for it.
 struct Expectation {
   std::string what;
   Tensor tensor;
@@ -194,7 +195,7 @@ struct Expectation {
   Tolerance tolerance;
   bool signed_zeros;
   bool of_largest = false;  // the tolerance is relative to the largest element
-  double terms = 0;         // the magnitude of what was added up, where it is known
+  double terms = 0;         // the magnitude of the summed terms, if it is known
 };
 
 void expect(Expectation expectation, std::vector<Expectation>& all, Problems& problems) {
@@ -235,7 +236,7 @@ double terms_of(const SafetensorsFile& file, const Operation& operation, const C
 // Half the distance from 1 to the next number.
 double rounding_of(DType dtype) { return dtype == DType::f64 ? 0x1p-53 : 0x1p-24; }
 
-// Calls the operation, and differentiates it; evaluates nothing.
+// Calls the operation and differentiates it, without evaluating anything.
 std::vector<Expectation> record_case(const SafetensorsFile& file, const Operation& operation,
                                      const Case& c, Problems& problems) {
   const TensorEntry* g = file.find(c.name + "/g");
@@ -304,7 +305,7 @@ struct Call {
 };
 using ProblemsOf = std::map<std::string, Problems>;
 
-// Lays the results and gradients of the calls end to end, so that a kernel computes them all.
+// Concatenates the results and gradients of the calls, so that one kernel computes them all.
 void check_together(const SafetensorsFile& file, std::span<const Call> calls,
                     ProblemsOf& problems) {
   struct Part {
@@ -315,7 +316,7 @@ void check_together(const SafetensorsFile& file, std::span<const Call> calls,
   for (const Call& call : calls) {
     Problems& own = problems[call.operation->name];
     for (Expectation& e : record_case(file, *call.operation, call.c, own)) {
-      // What f32 holds exactly may go with it.
+      // Dtypes whose values f32 holds exactly can be concatenated with it.
       const DType dtype = e.entry->dtype;
       const bool wide = dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
       parts[wide ? dtype : DType::f32].push_back({std::move(e), &own});
@@ -326,7 +327,7 @@ void check_together(const SafetensorsFile& file, std::span<const Call> calls,
     std::vector<Tensor> flat;
     for (Part& part : those) {
       flat.push_back(part.expectation.tensor.to(dtype).flatten());
-      part.expectation.tensor = {};  // or it would be stored as well
+      part.expectation.tensor = {};  // otherwise it would be stored as well
     }
     joined.emplace(dtype, concat(flat, 0));
   }
@@ -341,10 +342,10 @@ void check_together(const SafetensorsFile& file, std::span<const Call> calls,
   }
 }
 
-// The wanted cases of a family: the first of several operations together, then the second, which
-// takes the same kernels if their numbers of cases are equal, and so on.
+// The wanted cases of a family: the first case of several operations together, then the second
+// cases, which use the same kernels if the operations have equally many cases, and so on.
 ProblemsOf check_family(const Family& family) {
-  constexpr std::size_t kMostLeaves = 16;  // of a kernel, which should not grow too long
+  constexpr std::size_t kMostLeaves = 16;  // bounds the length of a kernel
   const SafetensorsFile& file = file_of(family.name);
   std::map<std::size_t, std::vector<std::vector<Call>>> rounds;  // by the number of cases
   for (const Operation& operation : family.operations()) {

@@ -1,4 +1,4 @@
-// Training under a placement: what a program that names the device does, and no more.
+// Training under a placement does what a program that names the device does, and no more.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Network {
   nn::Sequential model;
   std::unique_ptr<optim::Optimizer> optimizer;
   bool clips;
-  // `plain`: SGD without clipping, of fewer kernels than Adam with it.
+  // `plain` means SGD without clipping, which has fewer kernels than Adam with clipping.
   explicit Network(const std::function<nn::Sequential()>& make, bool plain = false)
       : model(make()), clips(!plain) {
     if (plain) {
@@ -45,7 +45,7 @@ struct Steps {
   std::vector<std::uint64_t> launches, transfers, bytes, submits;
 };
 
-// A program that says nothing of devices but for `place`, which explicit ones have.
+// A program that names no device except through `place`, which explicit programs have.
 Steps train(Network& network, const Shape& input, const std::function<Tensor(Tensor)>& place) {
   Steps steps;
   const std::vector<std::int64_t> labels(static_cast<std::size_t>(input[0]), 3);
@@ -70,9 +70,11 @@ Steps train(Network& network, const Shape& input, const std::function<Tensor(Ten
 
 class PlacedTraining : public Placements, public testing::WithParamInterface<Placement> {};
 
-// After the first step everything is where an explicit program has it: no launch, no transfer more.
+// After the first step everything is where an explicit program has it: not one more launch or
+// transfer.
 TEST_P(PlacedTraining, IsThatOfAProgramThatNamesTheDevice) {
-  PlacementFigures figures = round_figures();  // so slow a CPU that even these are worth moving
+  // The CPU is so slow that even these are worth moving.
+  PlacementFigures figures = round_figures();
   figures.cpu = {TimeCurve::of(1e-3, 1e9), TimeCurve::of(1e-3, 1e9), TimeCurve::of(1e-3, 1e9)};
   set_placement_figures(test_device(), figures);
   const std::pair<nn::Sequential (*)(), Shape> cases[] = {{mlp, Shape{32, 64}},
@@ -111,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, PlacedTraining,
                          testing::Values(Placement::automatic, Placement::by_cost,
                                          Placement::force_gpu));
 
-// As measured on a machine with an NVIDIA H200, where small operations are soon done on the CPU and
+// As measured on a machine with an NVIDIA H200, where small operations finish soon on the CPU, and
 // every move of a few kB takes as long as four of them.
 PlacementFigures measured_figures() {
   PlacementFigures figures;
@@ -132,8 +134,8 @@ PlacementFigures measured_figures() {
   return figures;
 }
 
-// Once its first layers have moved, the whole step is there: what is short, the loss of a few
-// numbers, is not done on the CPU only because that is no farther from its operands.
+// After the first layers have moved, the whole step runs there: short operations, such as the loss
+// of a few numbers, do not run on the CPU merely because it is no farther from their operands.
 TEST_F(Placements, TheEndOfANetworkIsWhereItsBeginningIs) {
   const auto wide = [] {
     return nn::Sequential(
@@ -146,7 +148,7 @@ TEST_F(Placements, TheEndOfANetworkIsWhereItsBeginningIs) {
   const std::pair<std::function<nn::Sequential()>, Shape> cases[] = {
       {wide, Shape{128, 784}}, {images, Shape{64, 1, 28, 28}}};
   for (const auto& [make, input] : cases) {
-    if (input.rank() > 2 && !thorough()) continue;  // kernels to spare
+    if (input.rank() > 2 && !thorough()) continue;  // saves kernels
     manual_seed(3);
     Network explicitly(make, true);
     explicitly.model.to(test_device());
@@ -167,7 +169,7 @@ TEST_F(Placements, TheEndOfANetworkIsWhereItsBeginningIs) {
   }
 }
 
-// Parameters that are read through views, casts and shared ones move too, once.
+// Parameters that are read through views and casts, and shared ones, move too, once.
 TEST_F(Placements, ParametersBehindViewsMoveOnce) {
   const ExecutionContext context(options(Placement::force_gpu));
   Tensor w = host_values({24, 16});
@@ -195,8 +197,9 @@ TEST_F(Placements, ParametersBehindViewsMoveOnce) {
   }
 }
 
-// By cost a parameter moves whatever it is read through, as its gradient stays where it has moved
-// to. What is computed of it gets its gradient back, over a way that costs more than is gained.
+// By cost, a parameter moves whatever it is read through, because its gradient stays where it moved
+// to. A value computed from it gets its gradient back, over a transfer that costs more than is
+// gained.
 TEST_F(Placements, ParametersBehindViewsMoveByCost) {
   PlacementFigures figures = round_figures();
   figures.download = TimeCurve::of(0.2, 10e9);
@@ -236,8 +239,8 @@ TEST_F(Placements, ParametersBehindViewsMoveByCost) {
   }
 }
 
-// Moving the weight would save 334 us a step and takes 900: at the third step the first two count,
-// and the activations come down no more.
+// Moving the weight would save 334 us per step and takes 900 us. At the third step the savings of
+// the first two count, and the activations are not downloaded any more.
 TEST_F(Placements, ParametersComeToTheActivationsOfADevice) {
   PlacementFigures figures = round_figures();
   figures.upload = TimeCurve::of(900e-6, 1e12);
@@ -261,7 +264,7 @@ TEST_F(Placements, ParametersComeToTheActivationsOfADevice) {
   EXPECT_EQ(w.device(), test_device());
 }
 
-// A gradient from before the move, and optimizer state, go along.
+// A gradient from before the move, and optimizer state, move along.
 TEST_F(Placements, MidwayThroughATraining) {
   Tensor w = host_values({40, 40});
   w.set_requires_grad();
@@ -285,7 +288,7 @@ TEST_F(Placements, MidwayThroughATraining) {
     step();
   }
   EXPECT_EQ(w.device(), test_device());
-  // As on the CPU alone.
+  // The result equals that on the CPU alone.
   Tensor v = host_values({40, 40});
   v.set_requires_grad();
   optim::Adam plain({v}, {.lr = 0.1});

@@ -1,4 +1,4 @@
-// Placed programs: where parameters and batches are, what moves again and what does not, memory.
+// Placed programs: where parameters and batches are, what is moved again and what is not, memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,7 @@
 namespace volta {
 namespace {
 
-// ---- Options and figures that make no sense
+// ---- Invalid options and figures
 
 template <class Body>
 std::string refusal(Body body) {
@@ -87,7 +87,7 @@ TEST_F(Placements, FiguresAreRefusedThatNothingCanBeReckonedWith) {
             curve + "says that inf takes 1 s at point 1: both must be positive and finite");
   EXPECT_EQ(given({{{2, 1}, {1, 1}}}), curve + "has 1 after 2 at point 1: amounts must rise");
   EXPECT_EQ(given({{{2, 1}, {2, 2}}}), curve + "has 2 after 2 at point 1: amounts must rise");
-  // What was in force stays.
+  // The previous figures stay in force.
   EXPECT_EQ(placement_figures(test_device()).upload.points, round_figures().upload.points);
   EXPECT_EQ(refusal([] { set_placement_figures(test_device(), PlacementFigures()); }),
             "set_placement_figures: the curve \"cpu memory\" has no points");
@@ -98,7 +98,7 @@ TEST_F(Placements, FiguresAreRefusedThatNothingCanBeReckonedWith) {
   EXPECT_EQ(host_values({10}).tanh().device(), Device::cpu());
 }
 
-// ---- Layers and models that name no device
+// ---- Layers and models without a named device
 
 void expect_on(Device device, const nn::Module& module,
                std::source_location line = std::source_location::current()) {
@@ -109,7 +109,7 @@ void expect_on(Device device, const nn::Module& module,
     EXPECT_EQ(buffer.device(), device) << name;
 }
 
-// One of each options struct, made where `named` says.
+// One of each options struct; they name the device `named`.
 void expect_layers_on(Device device, std::optional<Device> named = std::nullopt) {
   expect_on(device, nn::Linear(4, 4, {.device = named}));
   expect_on(device, nn::Conv1d(2, 2, 3, {.device = named}));
@@ -155,7 +155,7 @@ TEST(UnnamedDevices, AreTheCpuAsWritten) {
   expect_layers_on(Device::cpu());
 }
 
-// However long drawing takes: what is done with it next would be slower there.
+// However long drawing takes, the next operations on the numbers would be slower there.
 TEST_F(Placements, WhatIsDrawnIsWhereOperationsOfItsSizeAre) {
   PlacementFigures figures = round_figures();
   figures.cpu.functions = TimeCurve::of(1e-3, 1e6);
@@ -174,7 +174,7 @@ TEST_F(Placements, NamedDevicesAreTaken) {
   EXPECT_EQ(nn::padding_mask(lengths, 0, device).device(), device);
 }
 
-// What a device was named for is there, whatever the placement does with operations.
+// A tensor with a named device is created there, whatever the placement does with operations.
 TEST_F(Placements, WhatIsMadeOnANamedDeviceStaysThere) {
   const std::vector<float> values(64, 1.0f);
   for (const Placement placement :
@@ -217,7 +217,7 @@ TEST_F(Placements, WhatIsMadeOnANamedDeviceStaysThere) {
           {"normal", nn::init::normal({64}, 1, 2, {.device = device})},
           {"kaiming_normal", nn::init::kaiming_normal({8, 8}, {}, {.device = device})}};
       for (const auto& [name, x] : made) EXPECT_EQ(x.device(), device) << name;
-      if (thorough()) {  // of many kernels
+      if (thorough()) {  // takes many kernels
         EXPECT_EQ(nn::init::orthogonal({8, 4}, {}, {.device = device}).device(), device);
       }
       expect_layers_on(device, device);
@@ -261,9 +261,9 @@ TEST_F(Placements, LayersMadeUnderAPlacementNeverMove) {
   }
 }
 
-// ---- Layers that were made before the placement began
+// ---- Layers constructed before the placement began
 
-// Steps of `loss` until nothing moves any more but the batch.
+// Runs steps of `loss` until nothing moves any more except the batch.
 void expect_moved_once(nn::Module& module, const std::function<Tensor(const Tensor&)>& loss,
                        std::int64_t threshold = 1000) {
   optim::SGD sgd(module.parameters(), {.lr = 0.01});
@@ -302,7 +302,7 @@ TEST_F(Placements, RecurrentLayersOfBeforeMoveOnce) {
   });
 }
 
-// What a placed layer learns is what it learns on the CPU.
+// A placed layer learns the same as on the CPU.
 TEST_F(Placements, RecurrentLayersOfBeforeLearnTheSame) {
   const auto trained = [](Placement placement) {
     manual_seed(7);
@@ -329,7 +329,7 @@ TEST_F(Placements, RecurrentLayersOfBeforeLearnTheSame) {
   }
 }
 
-// A Function's gradient finds a parameter on the CPU beside what the device computed.
+// The gradient of a Function gets a parameter on the CPU together with results of the device.
 TEST_F(Placements, GradientsOfFunctionsArePlacedToo) {
   const Function scaled({.name = "scaled",
                          .forward =
@@ -351,7 +351,7 @@ TEST_F(Placements, GradientsOfFunctionsArePlacedToo) {
   });
 }
 
-// Sums of small parameters stay on the CPU, and are computed again where they are needed.
+// Sums of small parameters stay on the CPU and are recomputed where they are needed.
 struct Shifted : nn::Module {
   nn::Parameter a = add_parameter("a", host_values({16}));
   nn::Parameter b = add_parameter("b", host_values({4, 4}));
@@ -363,7 +363,7 @@ TEST_F(Placements, SmallSumsOfParametersMoveThem) {
   expect_moved_once(module, [&](const Tensor& x) { return (x * module.shift()).square().sum(); });
 }
 
-// What is recorded again elsewhere is still the tensor whose gradient is asked for.
+// A tensor that was recorded again elsewhere is still the one whose gradient is requested.
 TEST_F(Placements, GradientsOfWhatWasRecordedAgain) {
   Shifted module;
   const ExecutionContext context(
@@ -397,7 +397,7 @@ TEST_F(Placements, GradientsOfWhatWasRecordedAgain) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(whole[i], 3 * wanted[i], 1e-2) << i;
 }
 
-// A parameter may itself be a view or a conversion that nobody has looked at yet.
+// A parameter may itself be a view or a conversion that was not evaluated yet.
 TEST_F(Placements, ParametersThatAreViewsGetTheirGradients) {
   Tensor w = (host_values({4, 4}) * 2).reshape({16});
   w.set_requires_grad();
@@ -409,7 +409,7 @@ TEST_F(Placements, ParametersThatAreViewsGetTheirGradients) {
   EXPECT_EQ(w.device(), test_device());
 }
 
-// Views of values that the CPU computes: only what the values need comes back.
+// Views of values that the CPU computes: only the needed gradients are moved back.
 TEST_F(Placements, GradientsComeBackWhereRulesNeedThem) {
   Tensor a = host_values({16}), b = host_values({16});
   a.set_requires_grad();
@@ -437,9 +437,9 @@ TEST_F(Placements, GradientsComeBackWhereRulesNeedThem) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-2) << i;
 }
 
-// ---- Batches, and memory of the program's
+// ---- Batches, and memory of the program
 
-// Three operations with a batch, one upload of its values and one of its labels.
+// Three operations with a batch take one upload of its values and one of its labels.
 TEST_F(Placements, BatchesMoveOnce) {
   constexpr std::int64_t kRows = 8, kBatch = 4;
   const Tensor x = host_values({kRows, 600});
@@ -461,7 +461,7 @@ TEST_F(Placements, BatchesMoveOnce) {
   EXPECT_EQ(batches, 2);
 }
 
-// The program may write to its memory between two uses: what is used is what is there.
+// The program may write to its memory between two uses; each use sees the current content.
 TEST_F(Placements, MemoryOfTheProgramIsReadAtEachUse) {
   std::vector<float> values(1000, 1.0f);
   const Tensor x = from_blob(values.data(), {1000});
@@ -469,7 +469,7 @@ TEST_F(Placements, MemoryOfTheProgramIsReadAtEachUse) {
   EXPECT_EQ((x * 2).sum().item(), 2000);
   values.assign(1000, 3.0f);
   EXPECT_EQ((x * 2).sum().item(), 6000);
-  // A copy of it is the library's, and moves once.
+  // A copy belongs to the library and moves once.
   const Tensor copy = from_blob(values.data(), {1000}, {.copy = true});
   const Counters moved = counted([&] {
     (copy * 2).sum().eval();
@@ -480,8 +480,7 @@ TEST_F(Placements, MemoryOfTheProgramIsReadAtEachUse) {
 
 // ---- Memory
 
-// What comes back from a device is in the host's memory once, for whoever looks and whoever
-// computes.
+// Values that return from a device are in host memory once, for reads and for computation.
 TEST_F(Placements, ValuesThatComeBackAreKeptOnce) {
   constexpr std::int64_t kCount = 1 << 18;
   Tensor there = host_values({kCount}).to(test_device()).eval();
@@ -492,7 +491,7 @@ TEST_F(Placements, ValuesThatComeBackAreKeptOnce) {
     const ExecutionContext context(options(Placement::force_cpu));
     sum = there + 1;
   });
-  EXPECT_EQ(moved.transfers, 0u);  // somebody has looked already
+  EXPECT_EQ(moved.transfers, 0u);                                      // the value was already read
   EXPECT_LT(memory_stats(Device::cpu()).in_use, before + kCount * 2);  // no second copy
   // It outlives the device's tensor.
   there = Tensor();
@@ -501,7 +500,7 @@ TEST_F(Placements, ValuesThatComeBackAreKeptOnce) {
   for (std::size_t i = 0; i < values.size(); i += 1001) EXPECT_EQ(more[i], values[i] + 1) << i;
 }
 
-// Copies of the CPU's values make room before anything fails, and are made again when they are
+// Copies of the CPU's values are released before anything fails, and are made again when they are
 // used.
 TEST_F(Placements, CopiesMakeRoom) {
   constexpr std::int64_t kCount = 1 << 20;  // 4 MiB each
@@ -517,13 +516,13 @@ TEST_F(Placements, CopiesMakeRoom) {
   constexpr std::uint64_t kSmallResults = std::uint64_t{2} << 20;  // a chunk of the pool
   set_memory_limit(test_device(),
                    memory_stats(test_device()).reserved + 2 * kCount * 4 + kSmallResults);
-  // Three times the room that there is without giving up copies.
+  // Three times the memory that is free without releasing copies.
   const auto make_large = [] {
     return ones({6 * kCount}, {.device = test_device()}).cumsum(0).eval();
   };
   Tensor large = make_large();
   EXPECT_LT(memory_stats(test_device()).in_use, before + 7 * kCount * 4);
-  // What the program holds stays: then there is no room.
+  // Tensors that the program holds stay, and then there is no room.
   EXPECT_THROW(make_large(), OutOfMemory);
   large = Tensor();
   for (std::size_t i = 0; i < values.size(); ++i)

@@ -1,4 +1,5 @@
-// Operations placed by a policy: where they run, what moves for it, and that results stay the same.
+// Operations placed by a policy: where they run, what is moved for them, and that results stay the
+// same.
 #include "runtime/placement/placement.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(TimeCurves, AreStraightOnLogarithmicScales) {
   }
 }
 
-// The same product, of matrices of 256 KiB that the host has.
+// Different machines run one product of matrices of 256 KiB, which are on the host.
 TEST_F(Placements, DecisionsFollowTheFigures) {
   const auto runs_on = [](const PlacementFigures& figures) {
     set_placement_figures(test_device(), figures);
@@ -52,7 +53,7 @@ TEST_F(Placements, DecisionsFollowTheFigures) {
   const PlacementFigures usual = round_figures();
   EXPECT_EQ(runs_on(usual), test_device());
   PlacementFigures slow_bus = usual;
-  slow_bus.upload = TimeCurve::of(10e-6, 100e6);  // 5 ms, to save 0.8
+  slow_bus.upload = TimeCurve::of(10e-6, 100e6);  // 5 ms, to save 0.8 ms
   EXPECT_EQ(runs_on(slow_bus), Device::cpu());
   PlacementFigures slow_gpu = usual;
   slow_gpu.gpu.products = TimeCurve::of(15e-6, 10e9);
@@ -60,11 +61,11 @@ TEST_F(Placements, DecisionsFollowTheFigures) {
   PlacementFigures fast_cpu = usual;
   fast_cpu.cpu.products = TimeCurve::of(2e-6, 400e9);  // 42 us
   EXPECT_EQ(runs_on(fast_cpu), Device::cpu());
-  fast_cpu.gpu.products = TimeCurve::of(1e-6, 2000e9);  // too little for the moves
+  fast_cpu.gpu.products = TimeCurve::of(1e-6, 2000e9);  // too little gain for the moves
   EXPECT_EQ(runs_on(fast_cpu), Device::cpu());
 }
 
-// Of the same bytes, a function takes the CPU ten times as long.
+// A function takes the CPU ten times as long as other operations on the same bytes.
 TEST_F(Placements, FunctionsCountForMoreThanTheirBytes) {
   PlacementFigures figures = round_figures();
   figures.upload = TimeCurve::of(20e-6, 100e9);
@@ -78,10 +79,10 @@ TEST_F(Placements, FunctionsCountForMoreThanTheirBytes) {
   EXPECT_EQ(rand({40000}).device(), test_device());
 }
 
-// Values that the GPU has go to the host where that is so much faster that the way pays.
+// Values on the GPU are moved to the host if that is so much faster that the transfer pays off.
 TEST_F(Placements, ValuesComeBackOnlyForMoreThanTheWayCosts) {
   PlacementFigures slow_gpu = round_figures();
-  slow_gpu.gpu.products = TimeCurve::of(15e-6, 1e9);  // 17 ms a product
+  slow_gpu.gpu.products = TimeCurve::of(15e-6, 1e9);  // 17 ms per product
   for (const bool pays : {true, false}) {
     slow_gpu.download = TimeCurve::of(15e-6, pays ? 10e9 : 10e6);
     set_placement_figures(test_device(), slow_gpu);
@@ -96,11 +97,12 @@ TEST_F(Placements, NewTensorsAreMadeWhereTheyAreMadeSooner) {
   EXPECT_EQ(rand({100}).device(), Device::cpu());
   EXPECT_EQ(rand({1000, 1000}).device(), test_device());
   EXPECT_EQ(rand({1000, 1000}, {.device = Device::cpu()}).device(), Device::cpu());
-  // What the host has stays until somebody computes with it.
+  // Tensors on the host stay there until an operation uses them.
   EXPECT_EQ(from_vector(std::vector<float>(1000000, 1.0f), {1000000}).device(), Device::cpu());
 }
 
-// Large, small and large again: one upload, and nothing comes back before somebody looks.
+// A large operation, a small one and a large one: one upload, and nothing is downloaded before a
+// read.
 TEST_F(Placements, DataStaysWhereItIs) {
   for (const Placement placement : {Placement::by_cost, Placement::automatic}) {
     const Tensor x = host_values({500, 1000});
@@ -121,7 +123,7 @@ TEST_F(Placements, DataStaysWhereItIs) {
     const Tensor large = (x * 2 + 1).tanh();
     const Tensor rows = large.sum(1) / (large.mean() * 3 + 1);
     EXPECT_NEAR(value, (large * rows.unsqueeze(1)).relu().sum().item(), 1e-3 * std::abs(value));
-    // Small all the way: nothing moves.
+    // All operations are small, so nothing moves.
     const Tensor few = host_values({10});
     const Counters none = counted([&] {
       const ExecutionContext context(options(placement));
@@ -142,8 +144,8 @@ TEST_F(Placements, UsingAValueAgainMovesNothing) {
   });
   EXPECT_EQ(moved.transfers, 2u);
   EXPECT_EQ(moved.bytes_to_device, 2u * 256 * 256 * 4);
-  EXPECT_EQ(w.device(), Device::cpu());  // the value is on both
-  // A new value is another one.
+  EXPECT_EQ(w.device(), Device::cpu());  // the value is on both devices
+  // A new value is a different one.
   Tensor changing = host_values({400, 400});
   const ExecutionContext context(options(Placement::automatic));
   const double before = (changing * 1).sum().item();
@@ -152,8 +154,8 @@ TEST_F(Placements, UsingAValueAgainMovesNothing) {
   EXPECT_NE(before, 320000);
 }
 
-// A product takes 107 us on the CPU and 16 on the GPU, moving its two operands 200: the third use
-// pays, with what the first two passed by.
+// A product takes 107 us on the CPU and 16 us on the GPU, and moving its two operands takes 200 us.
+// The third use pays off, including the savings missed by the first two.
 TEST_F(Placements, WhatMovingWouldHaveSavedAddsUp) {
   PlacementFigures figures = round_figures();
   figures.upload = TimeCurve::of(100e-6, 1e12);  // 100 us each
@@ -162,7 +164,7 @@ TEST_F(Placements, WhatMovingWouldHaveSavedAddsUp) {
   const Tensor a = host_values({128, 128}), b = host_values({128, 128});
   std::vector<bool> there;
   for (int i = 0; i < 5; ++i) there.push_back(a.matmul(b).device() == test_device());
-  // 91 us saved each time, 200 us to move: the third time the first two count.
+  // 91 us are saved each time and moving takes 200 us, so the third time the first two count.
   EXPECT_EQ(there, (std::vector<bool>{false, false, true, true, true}));
 }
 
@@ -209,7 +211,7 @@ TEST_F(Placements, ByForce) {
   EXPECT_EQ((there + 1).device(), test_device());
 }
 
-// Moving is a cache of values: it is never seen in what handles say, threads do not disturb it.
+// Moving caches values: it never shows in what handles report, and threads do not disturb it.
 TEST_F(Placements, SeveralThreadsUseOneValue) {
   const Tensor w = host_values({300, 300});
   const double expected = (w * w).sum().item();
@@ -227,12 +229,12 @@ TEST_F(Placements, SeveralThreadsUseOneValue) {
   EXPECT_EQ(wrong, 0);
 }
 
-// ---- What else looks at leaves and records
+// ---- Other readers of leaves and records
 
 TEST_F(Placements, StretchesThatAreComputedAgainRunWhereTheyRan) {
   for (const Placement placement : {Placement::force_gpu, Placement::by_cost}) {
     PlacementFigures figures = round_figures();
-    figures.upload = TimeCurve::of(100e-6, 1e12);  // pays after a few steps
+    figures.upload = TimeCurve::of(100e-6, 1e12);  // pays off after a few steps
     set_placement_figures(test_device(), figures);
     const auto run = [&](bool placed) {
       Tensor w = host_values({96, 96});
@@ -261,7 +263,7 @@ TEST_F(Placements, ThreadsGiveOneLeafItsGradients) {
   for (int round = 0; round < 20; ++round) {
     Tensor w = host_values({64, 64});
     w.set_requires_grad();
-    (w * 1).sum().backward();  // a gradient of ones, on the CPU
+    (w * 1).sum().backward();  // a gradient of ones on the CPU
     std::atomic<int> ready{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
@@ -316,7 +318,7 @@ TEST_F(Placements, PartsOfAParameterMoveItOnce) {
   EXPECT_EQ(w.device(), test_device());
 }
 
-// Recurrent layers are Functions: gradients come to the leaves directly.
+// Recurrent layers are Functions, so gradients reach the leaves directly.
 TEST_F(Placements, RecurrentLayersMoveOnce) {
   ExecutionOptions some = options(Placement::automatic);
   some.gpu_threshold = 1000;
@@ -359,9 +361,9 @@ TEST_F(Placements, GradientsComeToTheirLeaf) {
   EXPECT_EQ(w.device(), test_device());
 }
 
-// While it lives devices have no memory for more than a MiB at once. That does not go by the
-// device's memory nor by what its pool has cached: other processes use the one, and tests before
-// this one have left the other.
+// While it lives, devices have no memory for more than a MiB at once. This does not depend on the
+// device's memory, which other processes use, or on the pool's cache, which earlier tests have
+// filled.
 class FullDevice {
  public:
   FullDevice() {
@@ -377,7 +379,7 @@ class FullDevice {
   std::vector<std::string> told;
 };
 
-// Without memory there, an operation that may run here does.
+// Without memory on the device, an operation that may run on the CPU does.
 TEST_F(Placements, WithoutMemoryOnTheDeviceTheCpuComputes) {
   const Tensor x = host_values({1 << 20});
   const FullDevice full;
@@ -390,14 +392,15 @@ TEST_F(Placements, WithoutMemoryOnTheDeviceTheCpuComputes) {
   int told = 0;
   for (const std::string& message : full.told)
     told += message.find("has no memory for its operands, it runs on the CPU") != std::string::npos;
-  EXPECT_EQ(told, 2);  // once a place
+  EXPECT_EQ(told, 2);  // once per source location
 }
 
-// ---- Results that the device has no memory for
+// ---- Results for which the device has no memory
 
 constexpr std::int64_t kChunk = 4 << 20;  // elements that fill a chunk of the pool
 
-// Has the pool keep memory for so many chunks, so that what fits later is up to this process.
+// Makes the pool keep memory for this many chunks, so that what fits later depends only on this
+// process.
 bool can_reserve(int chunks) {
   try {
     std::vector<Tensor> held;
@@ -441,7 +444,7 @@ TEST_F(Placements, WithoutMemoryForAResultTheCpuComputes) {
           told +=
               text.find("has no memory for its result, the CPU computes it") != std::string::npos;
       }
-      // There is memory again: it goes to the device, once.
+      // There is memory again: the value goes to the device, once.
       Tensor z;
       const auto again = [&] { (z = y + 1).eval(); };
       EXPECT_EQ(counted(again).bytes_to_device, sizeof(float) * kChunk);
@@ -450,11 +453,10 @@ TEST_F(Placements, WithoutMemoryForAResultTheCpuComputes) {
       EXPECT_EQ(worst(z.to_vector<float>(), wanted), 0);
     }
   }
-  EXPECT_EQ(told, 3u);  // once a place
+  EXPECT_EQ(told, 3u);  // once per source location
 }
 
-// Where a limit leaves no room for measuring, placement by cost goes by figures that nobody
-// measured.
+// If a limit leaves no room for measuring, placement by cost uses estimated figures.
 TEST(PlacementByCost, WithoutMemoryToMeasureOperationsRunAllTheSame) {
   if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
   const testing_child::Folder cache;  // nothing was measured before
@@ -478,7 +480,7 @@ TEST(PlacementByCost, WithoutMemoryToMeasureOperationsRunAllTheSame) {
   });
 }
 
-// Whoever names the device, or forces it, is told that it is full; nothing is lost.
+// A program that names or forces the device gets an error when it is full, and nothing is lost.
 TEST_F(Placements, WithoutMemoryWhereTheDeviceIsNamedIsAnError) {
   const Tensor x = host_values({kChunk}).to(test_device());
   for (const Placement placement : {Placement::as_written, Placement::force_gpu}) {
@@ -492,8 +494,8 @@ TEST_F(Placements, WithoutMemoryWhereTheDeviceIsNamedIsAnError) {
   }
 }
 
-// A step that does not fit, its forward part looked at before or not: the CPU makes it, and those
-// that fit go on from there.
+// The CPU computes a step that does not fit, whether or not its forward part was read before, and
+// later steps that fit continue from there.
 TEST_F(Placements, TrainingGoesOnWithoutMemory) {
   if (!can_reserve(6)) GTEST_SKIP() << "other processes have the device's memory";
   const auto trained = [](bool looks, bool full_device) {
@@ -539,7 +541,7 @@ TEST_F(Placements, AWrongIndexIsFoundByTheCpuToo) {
   }
 }
 
-// ---- Every operation, each part of it anywhere
+// ---- Every operation, with each part on any device
 
 std::uint32_t drawn = 1;
 DeviceEntry* anywhere(graph::OpId) {
@@ -603,7 +605,7 @@ TEST_F(Placements, EveryOperationInPiecesAnywhere) {
     try {
       wanted = results_of(call);
     } catch (const Error&) {
-      continue;  // no such gradient
+      continue;  // there is no such gradient
     }
     const ExecutionContext context(options(Placement::automatic));
     graph::set_placement_chooser(anywhere);
@@ -618,7 +620,7 @@ TEST_F(Placements, EveryOperationInPiecesAnywhere) {
   }
 }
 
-// ---- The environment, and figures that are kept
+// ---- The environment, and stored figures
 
 TEST(PlacementByEnvironment, PlacesAnUnmodifiedProgram) {
   if (test_device().is_cpu()) GTEST_SKIP() << "needs a second device";
@@ -643,7 +645,8 @@ TEST(PlacementByEnvironment, PlacesAnUnmodifiedProgram) {
           const Tensor product = a.matmul(a);
           EXPECT_EQ(product.device(), given == "cpu" ? Device::cpu() : device);
           {
-            const ExecutionContext fast({.matmul = Precision::tf32});  // leaves placement alone
+            // Does not change the placement.
+            const ExecutionContext fast({.matmul = Precision::tf32});
             EXPECT_EQ(a.matmul(a).device(), product.device());
           }
           EXPECT_EQ(product.to_vector<float>()[7], 512);

@@ -1,5 +1,5 @@
-// What tests of placement share: figures of a made-up machine, values on the host, transfers
-// counted.
+// Shared by tests of placement: figures of an imaginary machine, values on the host, and counts of
+// transfers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 namespace volta {
 
-// Round numbers: a CPU of 10 GB/s and 20 G multiplications a second, a GPU a hundred times faster
-// that takes 15 us to begin, and a bus of 10 GB/s.
+// Round numbers: a CPU with 10 GB/s and 20 G multiplications per second, a GPU that is a hundred
+// times faster but takes 15 us to start, and a bus with 10 GB/s.
 inline PlacementFigures round_figures() {
   PlacementFigures figures;
   figures.cpu = {TimeCurve::of(2e-6, 10e9), TimeCurve::of(2e-6, 20e9), TimeCurve::of(2e-6, 1e9)};

@@ -1,4 +1,4 @@
-// Samples under every schedule that the tuner may try for them.
+// Samples with every schedule that the tuner may try for them.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline std::string bare_text(kernel::Program program) {
   return kernel::to_text(program);
 }
 
-// y[i, j] = x[j, i] + z[i, j]
+// y[i, j] = x[j, i] + z[i, j].
 inline Sample turned_sample(std::int64_t m, std::int64_t n) {
   Build b;
   const auto rows = b.param(), columns = b.param();
@@ -38,7 +38,7 @@ inline Sample turned_sample(std::int64_t m, std::int64_t n) {
           .bindings = {{{m, n}, {m * n, m * n, m * n}, {}}}};
 }
 
-// As the planner would schedule it.
+// Gives the sample the schedule that the planner would choose.
 inline Sample planned(Sample sample, std::vector<SampleBinding> bindings, const char* suffix) {
   sample.name += suffix;
   sample.bindings = std::move(bindings);
@@ -50,7 +50,7 @@ inline Sample planned(Sample sample, std::vector<SampleBinding> bindings, const 
 
 inline std::vector<Sample> alternative_subjects() {
   std::vector<Sample> all;
-  // Samples of one program lead to the same schedules, from one lane and from several.
+  // Samples of one program have the same schedules, with one lane and with several.
   std::set<std::string> seen;
   for (Sample& sample : samples()) {
     const bool alone = sample.program.schedule.lanes == 1;
@@ -74,8 +74,8 @@ inline std::vector<Sample> alternative_subjects() {
   return all;
 }
 
-// Every schedule that some binding of the sample has as an alternative, with the bindings that it
-// may be given.
+// Every schedule that is an alternative for some binding of the sample, with the bindings that
+// allow it.
 inline std::vector<Sample> alternative_samples(const Sample& sample) {
   std::vector<std::vector<plan::Binding>> segments;
   for (const SampleBinding& binding : sample.bindings) {

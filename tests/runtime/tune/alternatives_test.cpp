@@ -1,7 +1,7 @@
-// Whatever schedule the tuner may try for a program, the program computes the same under it: every
-// alternative of every sample, and of what choose_schedule gives larger sizes, against the
-// reference on the first OpenCL device (an eighth of them, unless VOLTA_TEST_FULL is set); all of
-// them compile for CUDA.
+// A program computes the same results under every schedule that the tuner may try: every
+// alternative of every sample, and of the schedules that choose_schedule gives larger sizes,
+// against the reference on the first OpenCL device (an eighth of them, unless VOLTA_TEST_FULL is
+// set). All of them compile for CUDA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Alternatives : public ::testing::TestWithParam<Sample> {};
 TEST_P(Alternatives, RunAsTheReference) {
   static OpenClRunner runner;
   if (!runner.present()) GTEST_SKIP() << "no OpenCL device";
-  // A compiler that takes its time sees an eighth of them, the same each time; NVRTC sees all.
+  // A slow compiler gets an eighth of them, the same ones each time; NVRTC gets all.
   const bool all = std::getenv("VOLTA_TEST_FULL") != nullptr;
   std::map<std::vector<std::int64_t>, std::vector<Bytes>> references;
   for (const Sample& sample : alternative_samples(GetParam())) {
@@ -69,7 +69,7 @@ TEST_P(Alternatives, CompileForCuda) {
 INSTANTIATE_TEST_SUITE_P(Samples, Alternatives, ::testing::ValuesIn(alternative_subjects()),
                          [](const auto& info) { return info.param.name; });
 
-// ---- What there is to choose from.
+// ---- The list of alternatives.
 
 std::vector<std::string> texts(const kernel::Program& program, std::vector<std::int64_t> ints) {
   std::vector<std::string> all;
@@ -89,7 +89,7 @@ TEST(AlternativesOf, AMapHasOtherBlocksAndVectors) {
        {"map vec 1", "map vec 2", "map vec 8", "map vec 4 threads 128", "map vec 4 threads 512"}) {
     EXPECT_TRUE(has(all, one)) << one;
   }
-  EXPECT_FALSE(has(all, "map vec 4"));  // its own
+  EXPECT_FALSE(has(all, "map vec 4"));  // the program's own schedule
 }
 
 TEST(AlternativesOf, RowsHaveOtherLanesThatHoldThem) {
@@ -103,14 +103,14 @@ TEST(AlternativesOf, RowsHaveOtherLanesThatHoldThem) {
   }
 }
 
-// What is updated in place by one thread stays one thread's.
+// Values that one thread updates in place stay with one thread.
 TEST(AlternativesOf, RowsUpdatedInPlaceKeepTheirThread) {
   for (const std::string& text :
        texts(running_state_sample(1).program, running_state_sample(1).bindings.front().ints))
     EXPECT_EQ(text.find("row lanes 1 "), 0u) << text;
 }
 
-// Side by side, all segments must allow it.
+// All segments of a horizontal kernel must allow the schedule.
 TEST(AlternativesOf, EverySegmentAllowsThem) {
   kernel::Program program = softmax_sample(128, 8).program;
   program.schedule.vec = 4;

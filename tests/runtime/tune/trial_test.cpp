@@ -1,5 +1,5 @@
-// Trials of the tuner beside the program: the memory they take and what they count. In processes of
-// their own, on the device of the suite.
+// Trials of the tuner beside the program: the memory that they take and what they count. They run
+// in separate processes, on the device of the suite.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ using testing_faults::taken;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// The child's device is the CPU for everything else: it is told which one to try on.
+// The child uses the CPU for everything else and gets the name of the device to try on.
 testing_child::Environment timing_on_the_device(const Folder& cache) {
   testing_child::Environment changes = {{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "120"}};
   if (!is_child()) changes["TUNED_DEVICE"] = to_string(test_device());
@@ -43,7 +43,7 @@ testing_child::Environment timing_on_the_device(const Folder& cache) {
 }
 DeviceEntry& tuned_device() { return device_entry(Device::parse(std::getenv("TUNED_DEVICE"))); }
 
-// Two candidates to a kernel: a compilation takes a while on a CPU.
+// Two candidates per kernel, because compiling takes a while on a CPU.
 void try_two_of_each() {
   plan::TunerHooks hooks;
   hooks.least_bytes = kMiB;
@@ -53,7 +53,7 @@ void try_two_of_each() {
   plan::set_tuner_hooks(hooks);
 }
 
-// One kernel from 4 MiB to 4 MiB.
+// One kernel that reads and writes 4 MiB.
 plan::PlanSteps plan_of(std::int64_t rows, const std::string& label) {
   kernel::Program program = testing::elementwise_sample(1).program;
   plan::Binding binding{.ints = {rows, static_cast<std::int64_t>(kMiB) / rows}, .buffers = {}};
@@ -87,7 +87,7 @@ TEST(Trials, StayWithinTheMemoryLimit) {
     testing_faults::put_faulty_backends_in_place();
     try_two_of_each();
     DeviceEntry& entry = tuned_device();
-    // The sets of buffers that a trial walks through: eight, fewer, none.
+    // The number of buffer sets that a trial uses: eight, fewer, none.
     const auto taken_under = [&](std::uint64_t limit, std::int64_t rows, TuningSource expected) {
       set_memory_limit(entry.device, limit);
       const std::size_t before = taken().now;
@@ -105,7 +105,7 @@ TEST(Trials, StayWithinTheMemoryLimit) {
   });
 }
 
-// Whatever goes wrong in a trial, its memory goes back and the plan stays as it is.
+// Whatever fails in a trial, its memory is released and the plan is unchanged.
 TEST(Trials, GiveMemoryBackWhenTheyFail) {
   const Folder cache;
   in_child(timing_on_the_device(cache), [] {
@@ -125,7 +125,7 @@ TEST(Trials, GiveMemoryBackWhenTheyFail) {
   });
 }
 
-// A program that has just enough memory for its tensors.
+// A program with just enough memory for its tensors.
 TEST(Trials, AProgramAtItsLimitRuns) {
   const Folder cache;
   in_child(timing_on_the_device(cache), [] {
@@ -151,7 +151,8 @@ TEST(Trials, AProgramAtItsLimitRuns) {
   });
 }
 
-// counters() has every launch of the program and none of a trial, whoever launches meanwhile.
+// counters() has every launch of the program and none of a trial, whichever thread launches
+// meanwhile.
 TEST(Trials, OtherThreadsLaunchesCount) {
   const Folder cache;
   in_child(timing_on_the_device(cache), [] {

@@ -1,5 +1,5 @@
-// The tuner: what it decides with a clock of the test's, what it keeps for the next process, what
-// it leaves alone; and on a device that kernels really run on.
+// The tuner: its decisions with a simulated clock, what it stores for the next process, what it
+// leaves alone; and the same on a device that really runs kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ using testing_child::is_child;
 
 const auto kNeverLate = [] { return false; };
 
-// ---- Deciding.
+// ---- Decisions.
 
 std::optional<Decision> decide_by(std::vector<double> seconds) {
   return decide(
@@ -61,7 +61,7 @@ TEST(Decide, WhatIsFasterByLessThanTimesVaryIsNot) {
   EXPECT_EQ(decide_by({1.0, 0.96})->chosen, 1u);
 }
 
-// One slow sample says nothing: the least of several counts, taken in turns.
+// One slow measurement means nothing: the least of several times counts, measured in turns.
 TEST(Decide, TheLeastOfSeveralTimesCounts) {
   std::vector<std::size_t> order;
   const auto decision = decide(
@@ -97,12 +97,13 @@ TEST(Decide, WhatDoesNotRunIsPassedOver) {
     return n == 2 ? 0.5 : 1.0;
   };
   EXPECT_EQ(decide(3, seconds, kNeverLate)->chosen, 2u);
-  // Without the usual one there is nothing to compare with, with that alone nothing to choose.
+  // Without the default there is nothing to compare with, and with the default alone nothing to
+  // choose.
   EXPECT_FALSE(decide(2, [](std::size_t) { return std::optional<double>(); }, kNeverLate));
   EXPECT_FALSE(decide(1, [](std::size_t) { return std::optional(1.0); }, kNeverLate));
 }
 
-// In haste a small difference decides nothing.
+// With little time a small difference does not decide.
 TEST(Decide, EndsWhenItIsLate) {
   int timed = 0;
   const auto late_after = [&](int most, double second) {
@@ -120,7 +121,7 @@ TEST(Decide, EndsWhenItIsLate) {
   EXPECT_EQ(late_after(2, 0.95)->chosen, 0u);
 }
 
-// ---- Plans, on a device that is none.
+// ---- Plans, on an imaginary device.
 
 class NoDevice final : public Backend {
  public:
@@ -176,7 +177,7 @@ bool tuned(const plan::PlanSteps& plan, std::size_t step) {
   return std::get<plan::KernelStep>(plan.steps[step]).tuned;
 }
 
-// Times by names; others take a second.
+// Times by candidate name; others take a second.
 void set_seconds(std::map<std::string, double> seconds, double* clock = nullptr, double each = 0) {
   plan::TunerHooks hooks;
   hooks.seconds = [seconds = std::move(seconds), clock, each](const Candidate& candidate) {
@@ -217,7 +218,7 @@ TEST(Tuner, TheFasterScheduleIsTakenAndTold) {
     EXPECT_TRUE(tuned(plan, 0));
     const std::vector<TunedChoice> choices = tuned_choices();
     ASSERT_EQ(choices.size(), 2u);
-    EXPECT_EQ(choices[0].what, "tanh");  // what takes longer comes first
+    EXPECT_EQ(choices[0].what, "tanh");  // slower steps come first
     EXPECT_EQ(choices[0].usual, "map vec 4");
     EXPECT_EQ(choices[0].chosen, "map vec 4 threads 512");
     EXPECT_EQ(choices[0].source, TuningSource::Timed);
@@ -234,7 +235,7 @@ TEST(Tuner, TheFasterScheduleIsTakenAndTold) {
     plan::PlanSteps far = large_plan(50000);
     plan::tune(backend, 0, far, Unknown::Time);
     EXPECT_GT(timings(), before);
-    // So does another driver's.
+    // Another driver is timed again.
     const std::uint64_t here = timings();
     backend.machine = "a GPU; driver 2";
     plan::PlanSteps other = large_plan();
@@ -275,7 +276,7 @@ TEST(Tuner, ASecondProcessTimesNothing) {
     set_seconds(kBetter);
     NoDevice backend;
     plan::PlanSteps plan = large_plan();
-    // On disk before it is used.
+    // The choice is on disk before it is used.
     plan::tune(backend, 0, plan, Unknown::Time);
     EXPECT_GT(timings(), 0u);
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(std::getenv("VOLTA_CACHE_DIR")),
@@ -303,7 +304,7 @@ TEST(Tuner, ASecondProcessTimesNothing) {
     EXPECT_EQ(schedule(plan, 0), "map vec 4");
     EXPECT_TRUE(tuned_choices().empty());
   });
-  // Torn and changed entries are nobody's: they are timed again and written anew.
+  // Truncated and changed entries are ignored: the candidates are timed again and written anew.
   if (!is_child()) {
     for (const auto& entry : std::filesystem::directory_iterator(cache.path())) {
       std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
@@ -330,8 +331,8 @@ TEST(Tuner, ASecondProcessTimesNothing) {
   });
 }
 
-// With `read` nothing is timed; what is not known stays as it is, in this process and in those that
-// go on from its checkpoints.
+// With `read` nothing is timed. Unknown steps keep their defaults in this process and in those that
+// resume from its checkpoints.
 TEST(Tuner, ReadTimesNothing) {
   const Folder cache;
   in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "read"}}, [] {
@@ -363,8 +364,8 @@ TEST(Tuner, AnythingElseThatTheVariableSaysIsAnError) {
   }
 }
 
-// Each timing takes 0.3 seconds of the test's clock: seven fit into two seconds, and what is not
-// decided then is not decided in this process any more.
+// Each timing takes 0.3 seconds of the simulated clock, so seven fit into two seconds. Steps that
+// are not decided by then keep their defaults in this process.
 TEST(Tuner, TheBoundHolds) {
   const Folder cache;
   in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
@@ -380,7 +381,7 @@ TEST(Tuner, TheBoundHolds) {
     EXPECT_EQ(choices[0].source, TuningSource::Timed);
     EXPECT_EQ(choices[1].source, TuningSource::Untimed);
     EXPECT_EQ(schedule(plan, 1), "row lanes 128 items 8 vec 4");
-    // More time given: new kernels are timed, those that ran stay as they are.
+    // With more time, new kernels are timed; those that have run stay unchanged.
     set_tuning_seconds(100);
     plan::PlanSteps again = large_plan(), far = large_plan(50000);
     plan::tune(backend, 0, again, Unknown::Time);
@@ -406,7 +407,7 @@ TEST(Tuner, SmallKernelsAreLeftAlone) {
   });
 }
 
-// Whoever only looks at a plan neither times nor decides anything.
+// Explaining a plan neither times nor decides anything.
 TEST(Tuner, LookingDecidesNothing) {
   const Folder cache;
   in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
@@ -424,7 +425,7 @@ TEST(Tuner, LookingDecidesNothing) {
   });
 }
 
-// What was exported is a table that another machine of the kind goes by, without timing.
+// The exported table is used on another machine of the same kind without timing.
 TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
   const Folder cache, empty;
   const std::string file = cache / "exported.def";
@@ -449,7 +450,7 @@ TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
                set_shipped_choices(table);
                set_seconds({});
                NoDevice backend;
-               backend.machine = "a GPU; driver 7";  // whatever its driver
+               backend.machine = "a GPU; driver 7";  // with any driver
                plan::PlanSteps plan = large_plan();
                plan::tune(backend, 0, plan, Unknown::Time);
                EXPECT_EQ(timings(), 0u);
@@ -459,7 +460,7 @@ TEST(Tuner, AShippedChoiceIsUsedAndTimesNothing) {
              });
 }
 
-// A run that goes on from a checkpoint computes with the schedules of the run that wrote it.
+// A resumed run computes with the schedules of the run that wrote the checkpoint.
 TEST(Tuner, ChoicesTravelInCheckpoints) {
   const Folder cache, other;
   const std::string file = cache / "choices";
@@ -491,7 +492,7 @@ TEST(Tuner, ChoicesTravelInCheckpoints) {
              });
 }
 
-// A device that can neither allocate nor compile leaves everything as it is, and nothing on disk.
+// A device that can neither allocate nor compile changes nothing and stores nothing.
 TEST(Tuner, WhatCannotBeTriedStaysUsual) {
   const Folder cache;
   in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
@@ -504,7 +505,7 @@ TEST(Tuner, WhatCannotBeTriedStaysUsual) {
   });
 }
 
-// Algorithms of libraries: with `off` the first that works, and nothing that was remembered.
+// Algorithms of libraries: `off` uses the first one that works, and nothing that was remembered.
 TEST(Tuner, OffHoldsForLibrariesToo) {
   const Folder cache;
   const ChoiceKey choice_key{"a machine", "a product"};
@@ -527,9 +528,9 @@ TEST(Tuner, OffHoldsForLibrariesToo) {
              [&] { EXPECT_EQ(remembered_candidate(choice_key, names), 2u); });
 }
 
-// ---- On a device.
+// ---- On a real device.
 
-// The same value many instructions later: x + 0 * sin(sin(...)).
+// Returns a program with the same result and many more instructions: x + 0 * sin(sin(...)).
 std::shared_ptr<const kernel::Program> slowed(const kernel::Program& program) {
   kernel::Program slow = program;
   const auto store = std::ranges::find_if(
@@ -565,7 +566,7 @@ Device device_to_tune() {
 struct Values {
   std::vector<float> map, rows;
 };
-// Large enough for a GPU to be at work for longer than a launch takes.
+// Large enough to keep a GPU busy for longer than a launch takes.
 Values compute(Device device) {
   manual_seed(5);
   const std::int64_t rows = device_to_tune().type() == DeviceType::cuda ? 8192 : 128;
@@ -582,8 +583,8 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
     ASSERT_NEAR(a[i], b[i], 1e-6f + 1e-5f * std::fabs(b[i])) << i;
 }
 
-// What was planted takes many times as long and is not chosen; results are those of the usual
-// schedules; the next process goes by the same and times nothing.
+// The planted candidates take many times as long and are not chosen. Results are those of the
+// default schedules, and the next process uses the same choices and times nothing.
 TEST(Tuner, TunesOnADevice) {
   const Folder cache;
   const bool cuda = !is_child() && test_device().type() == DeviceType::cuda;
@@ -597,7 +598,7 @@ TEST(Tuner, TunesOnADevice) {
   plan::TunerHooks hooks;
   hooks.least_bytes = 1 << 20;
   hooks.plant = [](std::vector<Candidate>& all) {
-    all.resize(std::min<std::size_t>(all.size(), 3));  // a compilation takes a while on a CPU
+    all.resize(std::min<std::size_t>(all.size(), 3));  // compiling takes a while on a CPU
     const auto& usual = std::get<plan::KernelStep>(all.front().step);
     if (usual.program->schedule.kind != kernel::ScheduleKind::Map) return;
     plan::KernelStep slow = usual;
@@ -608,7 +609,8 @@ TEST(Tuner, TunesOnADevice) {
     plan::set_tuner_hooks(hooks);
     const std::uint64_t launches = counters().launches;
     const Values values = compute(device_to_tune());
-    EXPECT_EQ(counters().launches - launches, 3u);  // randn on the CPU; tries do not count
+    // randn() runs on the CPU, and trials do not count.
+    EXPECT_EQ(counters().launches - launches, 3u);
     EXPECT_GE(timings(), 6u);
     const std::vector<TunedChoice> choices = tuned_choices();
     ASSERT_EQ(choices.size(), 2u);
@@ -629,7 +631,7 @@ TEST(Tuner, TunesOnADevice) {
     ASSERT_EQ(tuned_choices().size(), 2u);
     for (const TunedChoice& choice : tuned_choices())
       EXPECT_EQ(choice.source, TuningSource::Remembered) << choice.what;
-    // The same bits each time.
+    // The bits are the same each time.
     const Values again = compute(device_to_tune());
     EXPECT_EQ(values.map, again.map);
     EXPECT_EQ(values.rows, again.rows);
@@ -637,7 +639,7 @@ TEST(Tuner, TunesOnADevice) {
   });
 }
 
-// Plans show the schedule they run with.
+// Explanations show the schedule that steps run with.
 TEST(Tuner, ExplainShowsATunedSchedule) {
   const Folder cache;
   in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "120"}}, [] {

@@ -1,4 +1,4 @@
-// volta explain: what a step of a recipe becomes: kernels with what is fused in each, library
+// volta explain: shows how a recipe's step runs: kernels with the operations fused in each, library
 // calls, bytes, memory.
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ struct ExplainOptions {
   bool inference = false, results = false;
 };
 
-// What running the step did.
+// The work of running the step.
 struct Ran {
   std::uint64_t launches = 0, library_calls = 0, peak = 0;
 };
@@ -64,7 +64,7 @@ Explained explained(const Context& context, const ExplainOptions& options,
   TrainingStep step(*task, settings);
   const data::Batch batch = *task->loader().begin();
   Explained result{.plan = {}, .ran = std::nullopt, .batch = batch.x.size(0)};
-  // Weights, moments and the batch are there before; what follows is the step.
+  // Weights, moments and the batch are computed before, so that only the step remains.
   submit(device);
   synchronize(device);
   std::vector<Tensor> made;

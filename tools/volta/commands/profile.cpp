@@ -1,5 +1,5 @@
-// volta profile: what the time of a recipe's training goes into: kernels and library calls with
-// their share of the device's peak, copies, the host; and a trace to look at.
+// volta profile: shows where the time of a recipe's training goes: kernels and library calls with
+// their share of the device's peak, copies, and the host. It can also write a trace.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,14 +33,14 @@ struct ProfileOptions {
 
 struct Profiled {
   Profile profile;
-  double seconds = 0;  // of the same steps without a profiler
+  double seconds = 0;  // time of the same steps without a profiler
   std::int64_t units = 0;
   const char* unit = "";
 };
 
 using Clock = std::chrono::steady_clock;
 
-// First without a profiler, then with one.
+// Runs the steps first without a profiler, then with one.
 Profiled profile(StepRunner& runner, std::int64_t warmup, std::int64_t steps) {
   Profiled result;
   result.unit = runner.unit();

@@ -1,5 +1,5 @@
-// volta tune: times the schedules that a recipe's training steps could run with, for as long as one
-// likes, and keeps the fastest for every program on this machine.
+// volta tune: times the possible schedules of a recipe's training steps within a time budget, and
+// keeps the fastest for every program on this machine.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

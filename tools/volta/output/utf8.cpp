@@ -29,7 +29,8 @@ std::string with_hidden_escaped(std::string_view json) {
 }
 
 std::size_t unfinished_bytes(std::string_view text) {
-  // The last three bytes at most: a lead, and fewer than all that follow it.
+  // An unfinished character has at most three bytes: a lead byte and fewer continuation bytes than
+  // it needs.
   for (std::size_t count = 1; count <= std::min<std::size_t>(3, text.size()); ++count) {
     const std::string_view end = text.substr(text.size() - count);
     const auto lead = static_cast<unsigned char>(end[0]);

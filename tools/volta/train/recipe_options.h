@@ -1,5 +1,5 @@
-// What a command takes and tells that looks at the training of one recipe: volta explain, volta
-// profile.
+// The options and output of commands that examine the training of one recipe: volta explain and
+// volta profile.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,14 +18,14 @@ struct RecipeOptions {
   std::string recipe = "digits-cnn", device = "best";
   SettingOptions settings;
 
-  // RECIPE and --device. This object must outlive the command.
+  // Adds RECIPE or --device to the command. This object must outlive the command.
   void add_recipe(CLI::App& command);
   void add_device(CLI::App& command);
 };
 
-// What the options name.
+// The recipe, settings and device that the options name.
 struct ChosenRecipe {
-  // Throws for names that are none, and settings that cannot be.
+  // Throws for unknown names and invalid settings.
   explicit ChosenRecipe(const RecipeOptions& options);
 
   Json json() const;  // the beginning of a document: recipe, device

@@ -1,4 +1,4 @@
-// What a training run says on the terminal while its progress bar is drawn.
+// The messages of a training run on the terminal while its progress bar is drawn.
 #pragma once
 
 #include <string>

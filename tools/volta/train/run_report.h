@@ -16,7 +16,7 @@ struct RunProgress {
   std::optional<report::Metric> best;
 };
 
-// Everything but the plan.
+// Everything in the report except the plan.
 report::ReportData report_data(const TrainRun& run, Task& task, const Evaluation& evaluation,
                                const RunProgress& progress, report::Status status);
 

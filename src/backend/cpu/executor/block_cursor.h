@@ -245,7 +245,7 @@ class BlockCursor {
   const Launch& launch_;
   std::int64_t* const outer_at_;
   std::int64_t* const vec_at_;
-  // For flat launches.
+  // Flat launches use these.
   std::int64_t* const run_lane_;  // the lane at which each run starts, then the end
   std::int64_t* const run_at_;    // per affine and run: position along the vector axes
 };

@@ -49,7 +49,7 @@ bool folds(kernel::ReduceOp op);
 void begin_row(const Reduction& reduction);
 void accumulate_row(const Reduction& reduction, const void* values, std::int64_t position,
                     std::int64_t n, bool streamed = false);
-// To be called after a chain has folded a block into `state`.
+// Must be called after a chain has folded a block into `state`.
 void folded_block(const Reduction& reduction);
 void finish_row(const Reduction& reduction);
 

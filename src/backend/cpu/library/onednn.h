@@ -55,7 +55,7 @@ inline dnnl::memory::data_type onednn_type(DType dtype) {
 inline dnnl::engine& onednn_engine() {
   // Never destroyed: it must outlive static objects that use it.
   static auto* cpu = [] {
-    // The library keeps primitives that nobody uses any more, 1024 unless told otherwise.
+    // The library keeps unused primitives, by default 1024 of them.
     dnnl::set_primitive_cache_capacity(kUnusedPrimitives);
     return new dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();

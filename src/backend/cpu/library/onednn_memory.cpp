@@ -1,4 +1,4 @@
-// The table of oneDNN's primitives that exist.
+// The table of live oneDNN primitives.
 #include "backend/cpu/library/onednn_memory.h"
 
 #include <map>
@@ -25,7 +25,8 @@ void drop_use(Entry* entry) {
   Table& known = table();
   const std::lock_guard lock(known.mutex);
   if (--entry->second > 0) return;
-  known.uses.erase(known.uses.find(entry->first));  // by place: the key is destroyed with it
+  // Erased by iterator, because the key is destroyed with the entry.
+  known.uses.erase(known.uses.find(entry->first));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How much memory oneDNN's primitives take. The library does not tell, so the distinct primitives
-// that exist are counted and multiplied with what one was found to take.
+// Estimates the memory of oneDNN's primitives. The library does not report it, so the distinct live
+// primitives are counted and multiplied by the size measured for one.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,14 @@ namespace volta::cpu {
 
 // Primitives that oneDNN itself may keep although no plan uses them.
 inline constexpr int kUnusedPrimitives = 128;
-// The generated code and the description of a primitive: 53 to 69 KiB were seen for products with
-// oneDNN 2.6 on AVX-512 (bench/memory_growth.cpp).
+// The generated code and the description of a primitive. Products with oneDNN 2.6 on AVX-512 took
+// 53 to
+// 69 KiB (bench/memory_growth.cpp).
 inline constexpr std::uint64_t kPrimitiveBytes = std::uint64_t{64} << 10;
-// A use of a primitive: five memory objects, a stream, a table of arguments.
+// One use of a primitive: five memory objects, a stream, a table of arguments.
 inline constexpr std::uint64_t kPrimitiveUseBytes = std::uint64_t{6} << 10;
 
-// Counts a primitive as long as it exists. Primitives with equal keys share their code and count
+// Counts a primitive as long as it lives. Primitives with equal keys share their code and count
 // once.
 class OneDnnCode {
  public:
@@ -30,7 +31,7 @@ class OneDnnCode {
   std::shared_ptr<const void> use_;
 };
 
-// The estimated bytes of all primitives that exist.
+// The estimated bytes of all live primitives.
 VOLTA_BACKEND_API std::uint64_t onednn_bytes();
 
 }  // namespace volta::cpu

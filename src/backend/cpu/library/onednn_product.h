@@ -13,14 +13,13 @@ namespace volta::cpu {
 // A product of two matrices, or of batches of them, prepared by the library.
 struct Product {
   dnnl::matmul primitive;
-  dnnl::memory::desc a, b, c, bias, scratchpad;  // laid out as the primitive wants its operands
+  dnnl::memory::desc a, b, c, bias, scratchpad;  // the layouts that the primitive requires
   bool is_blocked = false;  // computed by the library's kernels for operands in its own layout
   OneDnnCode code;
 };
 
 // The product of operands with these layouts; `bias` is used only if has_bias is set. Preparing a
-// product takes the library much longer than a small product itself, so one that some plan uses
-// already is used again.
+// product takes the library much longer than computing a small one, so plans share products.
 std::shared_ptr<const Product> product_of(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                           const dnnl::memory::desc& bias,
                                           const dnnl::memory::desc& c, bool has_bias);

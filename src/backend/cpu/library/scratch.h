@@ -5,8 +5,8 @@
 
 namespace volta::cpu {
 
-// At least `bytes`, aligned to 4096, valid until the thread asks again. The memory keeps what the
-// thread last wrote there and starts as zeros.
+// Returns at least `bytes` bytes, aligned to 4096 and valid until the thread's next request. The
+// memory starts as zeros and keeps what the thread last wrote there.
 std::byte* thread_scratch(std::size_t bytes);
 // A second area, for data that a call keeps while its parts use the first one.
 std::byte* thread_workspace(std::size_t bytes);

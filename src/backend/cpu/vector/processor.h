@@ -10,7 +10,7 @@
 
 namespace volta::cpu {
 
-// In ascending order. Avx512 does not include the bf16 instructions that came later.
+// The sets are in ascending order. Avx512 does not include the bf16 instructions that came later.
 enum class InstructionSet : std::uint8_t { Ssse3, Sse4, Avx2, Avx512 };
 
 // The limit set by VOLTA_CPU_ISA, or nothing if there is none. Throws ArgumentError for an unknown

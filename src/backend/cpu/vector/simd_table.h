@@ -120,7 +120,7 @@ struct ChainRun {
 using ChainFn = void (*)(const ChainRun& run);
 
 struct SimdTable {
-  // By dtype of the operands; for `where`, of the second and third.
+  // Indexed by the dtype of the operands, for `where` of the second and third one.
   ComputeFn op[kernel::kScalarOpCount][kDTypeCount] = {};
   ChainFn chain[kDTypeCount] = {};  // f32, f64
   bool chains_fold = false;         // a vector holds all lanes of a fold, so chains can fold
