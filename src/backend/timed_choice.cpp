@@ -20,10 +20,10 @@
 namespace volta {
 namespace {
 
-std::string key_on(const std::string& machine, const ChoiceKey& choice_key) {
-  return kernel::KernelCache::key(choice_key.what, "fastest way", machine, "1");
+std::string key_on(const std::string& machine, const ChoiceKey& choice) {
+  return kernel::KernelCache::key(choice.what, "fastest way", machine, "1");
 }
-std::string key_of(const ChoiceKey& choice_key) { return key_on(choice_key.machine, choice_key); }
+std::string key_of(const ChoiceKey& choice) { return key_on(choice.machine, choice); }
 
 // A choice that this process uses.
 struct Candidate {
@@ -45,17 +45,16 @@ void note(const std::string& key, Candidate candidate) {
   chosen().candidates.insert_or_assign(key, std::move(candidate));
 }
 
-std::string line_to_ship(const ChoiceKey& choice_key, const std::string& name) {
-  if (choice_key.device.empty()) return {};
-  std::string label = choice_key.label.substr(0, choice_key.label.find('\n'));
+std::string line_to_ship(const ChoiceKey& choice, const std::string& name) {
+  if (choice.device.empty()) return {};
+  std::string label = choice.label.substr(0, choice.label.find('\n'));
   // A backslash at the end of a label would continue the comment on the next line.
   std::ranges::replace(label, '\\', '/');
-  return fmt::format("VOLTA_SHIPPED_CHOICE(\"{}\", \"{}\", \"{}\"){}{}\n", choice_key.device,
-                     key_on(choice_key.device, choice_key), name, label.empty() ? "" : "  // ",
-                     label);
+  return fmt::format("VOLTA_SHIPPED_CHOICE(\"{}\", \"{}\", \"{}\"){}{}\n", choice.device,
+                     key_on(choice.device, choice), name, label.empty() ? "" : "  // ", label);
 }
 
-std::optional<Candidate> known_candidate(const ChoiceKey& choice_key, const std::string& key) {
+std::optional<Candidate> known_candidate(const ChoiceKey& choice, const std::string& key) {
   {
     const std::lock_guard guard(chosen().mutex);
     const auto found = chosen().candidates.find(key);
@@ -63,23 +62,22 @@ std::optional<Candidate> known_candidate(const ChoiceKey& choice_key, const std:
   }
   std::string name;
   if (kernel::KernelCache::instance().load(key, name))
-    return Candidate{name, CandidateSource::Disk, line_to_ship(choice_key, name)};
-  if (choice_key.device.empty()) return std::nullopt;
-  std::optional<std::string> shipped =
-      shipped_choice(choice_key.device, key_on(choice_key.device, choice_key));
+    return Candidate{name, CandidateSource::Disk, line_to_ship(choice, name)};
+  if (choice.device.empty()) return std::nullopt;
+  std::optional<std::string> shipped = shipped_choice(choice.device, key_on(choice.device, choice));
   if (!shipped) return std::nullopt;
-  std::string line = line_to_ship(choice_key, *shipped);
+  std::string line = line_to_ship(choice, *shipped);
   return Candidate{*std::move(shipped), CandidateSource::Shipped, std::move(line)};
 }
 
 }  // namespace
 
-std::optional<std::size_t> remembered_candidate(const ChoiceKey& choice_key,
+std::optional<std::size_t> remembered_candidate(const ChoiceKey& choice,
                                                 std::span<const std::string> names,
                                                 CandidateSource* source) {
   if (library_tuning() == Tuning::Off) return std::nullopt;
-  const std::string key = key_of(choice_key);
-  std::optional<Candidate> candidate = known_candidate(choice_key, key);
+  const std::string key = key_of(choice);
+  std::optional<Candidate> candidate = known_candidate(choice, key);
   if (!candidate) return std::nullopt;
   const auto found = std::find(names.begin(), names.end(), candidate->name);
   if (found == names.end()) return std::nullopt;
@@ -145,15 +143,15 @@ std::optional<std::size_t> fastest_candidate(
   return std::min_element(last.begin(), last.end(), faster)->candidate;
 }
 
-void remember_candidate(const ChoiceKey& choice_key, const std::string& name) {
-  if (library_tuning() != Tuning::Time) return use_candidate(choice_key, name);
-  const std::string key = key_of(choice_key);
-  note(key, {name, CandidateSource::Process, line_to_ship(choice_key, name)});
+void remember_candidate(const ChoiceKey& choice, const std::string& name) {
+  if (library_tuning() != Tuning::Time) return use_candidate(choice, name);
+  const std::string key = key_of(choice);
+  note(key, {name, CandidateSource::Process, line_to_ship(choice, name)});
   kernel::KernelCache::instance().store(key, name);
 }
 
-void use_candidate(const ChoiceKey& choice_key, const std::string& name) {
-  note(key_of(choice_key), {name, CandidateSource::Process, {}});
+void use_candidate(const ChoiceKey& choice, const std::string& name) {
+  note(key_of(choice), {name, CandidateSource::Process, {}});
 }
 
 std::map<std::string, std::string> chosen_candidates() {

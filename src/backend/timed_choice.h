@@ -31,8 +31,7 @@ enum class CandidateSource : std::uint8_t { Process, Adopted, Disk, Shipped };
 // Returns the index in `names` of the candidate remembered for the key, if there is one. Returns
 // nothing under VOLTA_TUNE=off.
 VOLTA_BACKEND_API std::optional<std::size_t> remembered_candidate(
-    const ChoiceKey& choice_key, std::span<const std::string> names,
-    CandidateSource* source = nullptr);
+    const ChoiceKey& choice, std::span<const std::string> names, CandidateSource* source = nullptr);
 
 // The fastest of `count` candidates. `seconds` runs one candidate and returns the time it took, or
 // nothing if it does not work. The first two are always tried, further ones until all tries
@@ -45,8 +44,8 @@ VOLTA_BACKEND_API std::optional<std::size_t> fastest_candidate(
 // Remembers the choice for this process and later ones; under VOLTA_TUNE=off or read, for this
 // process only. A choice made among fewer candidates because memory was short must not be
 // remembered.
-VOLTA_BACKEND_API void remember_candidate(const ChoiceKey& choice_key, const std::string& name);
+VOLTA_BACKEND_API void remember_candidate(const ChoiceKey& choice, const std::string& name);
 // Remembers the choice for this process and for those that resume from its checkpoints.
-VOLTA_BACKEND_API void use_candidate(const ChoiceKey& choice_key, const std::string& name);
+VOLTA_BACKEND_API void use_candidate(const ChoiceKey& choice, const std::string& name);
 
 }  // namespace volta

@@ -109,7 +109,7 @@ void TorchArchive::open_zip() {
   const std::string folder = prefix + "data/";
   for (auto& [name, entry] : entries) {
     if (!name.starts_with(folder) || name.size() - folder.size() > kMaxKey) continue;
-    SourceLocation place;
+    UnreadStorage place;
     place.bytes = entry.data;
     place.entry = entry;
     storages_.emplace(name.substr(folder.size()), std::move(place));
@@ -197,7 +197,7 @@ std::size_t TorchArchive::find_old_storages(std::span<const std::byte> rest) {
                        elements, id->second.elements));
     if (__builtin_mul_overflow(elements, size, &bytes) || bytes > rest.size() - at)
       fail("it ends before its storages do");
-    SourceLocation place;
+    UnreadStorage place;
     place.bytes = rest.subspan(at, bytes);
     if (!storages_.emplace(std::string(*key), std::move(place)).second)
       fail(fmt::format("storage {} occurs twice", json_excerpt(*key)));
@@ -216,7 +216,7 @@ TorchBytes TorchArchive::copy_of(std::span<const std::byte> bytes) const {
 const TorchBytes* TorchArchive::storage(std::string_view key) {
   const auto found = key.size() <= kMaxKey ? storages_.find(std::string(key)) : storages_.end();
   if (found == storages_.end()) return nullptr;
-  SourceLocation& place = found->second;
+  UnreadStorage& place = found->second;
   if (!place.read) {
     if (place.entry && place.entry->deflated) {
       place.read = content_of(*place.entry);

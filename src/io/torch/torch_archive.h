@@ -53,7 +53,7 @@ class TorchArchive {
 
  private:
   // A storage that has not been requested yet.
-  struct SourceLocation {
+  struct UnreadStorage {
     std::span<const std::byte> bytes;
     std::optional<ZipEntry> entry;  // absent in files before PyTorch 1.6
     std::optional<TorchBytes> read;
@@ -75,7 +75,7 @@ class TorchArchive {
   UnpackLimit limit_;
   TorchBytes text_;  // bytes of the pickle
   std::optional<Pickle> pickle_;
-  std::unordered_map<std::string, SourceLocation> storages_;
+  std::unordered_map<std::string, UnreadStorage> storages_;
 };
 
 }  // namespace volta::io

@@ -117,7 +117,7 @@ Trial::Trial(Backend& backend, int device, const PlanSteps& plan, const Step& st
     for (const UsedBuffer& used : call_of(call)->buffers(call))
       add(*used.buffer, used.dtype, used.bytes);
   }
-  for (SourceLocation& place : places_) {
+  for (BufferPlace& place : places_) {
     place.offset = set_bytes_;
     set_bytes_ += aligned(std::max<std::uint64_t>(place.bytes, 1));
   }
@@ -133,7 +133,7 @@ Trial::Trial(Backend& backend, int device, const PlanSteps& plan, const Step& st
   if (!has_memory()) return;
   for (std::uint64_t set = 0; set < sets; ++set) {
     std::vector<Address>& addresses = sets_.emplace_back();
-    for (const SourceLocation& place : places_)
+    for (const BufferPlace& place : places_)
       addresses.push_back({memory_.base, memory_.offset + set * set_bytes_ + place.offset});
   }
   try {
@@ -161,7 +161,7 @@ void Trial::add(const BufferRef& buffer, DType dtype, std::uint64_t bytes) {
   if (buffer.kind == BufferRef::Kind::Temp)
     bytes = std::min(bytes, plan_.arena_bytes - buffer.offset);
   const auto known = std::ranges::find_if(
-      places_, [&](const SourceLocation& place) { return same(place.buffer, buffer); });
+      places_, [&](const BufferPlace& place) { return same(place.buffer, buffer); });
   if (known != places_.end()) {
     known->bytes = std::max(known->bytes, bytes);
   } else {
@@ -187,7 +187,7 @@ void Trial::add_buffers(const KernelStep& step) {
 void Trial::fill(const Step& step) {
   const std::int64_t high = least_bound(step);
   for (std::size_t n = 0; n < places_.size(); ++n) {
-    const SourceLocation& place = places_[n];
+    const BufferPlace& place = places_[n];
     if (place.bytes == 0) continue;
     std::vector<std::byte> bytes(std::min<std::uint64_t>(aligned(place.bytes), kFillBytes));
     switch (place.dtype) {
@@ -219,7 +219,7 @@ void Trial::fill(const Step& step) {
 
 std::size_t Trial::leaf_of(const BufferRef& buffer) const {
   const auto found = std::ranges::find_if(
-      places_, [&](const SourceLocation& place) { return same(place.buffer, buffer); });
+      places_, [&](const BufferPlace& place) { return same(place.buffer, buffer); });
   return static_cast<std::size_t>(found - places_.begin());
 }
 
@@ -237,7 +237,7 @@ void Trial::move_to_leaves(Step& step) const {
 std::unique_ptr<Executable> Trial::prepare(const Step& step) const {
   PlanSteps one;
   one.low_memory = true;
-  for (const SourceLocation& place : places_) one.leaf_bytes.push_back(place.bytes);
+  for (const BufferPlace& place : places_) one.leaf_bytes.push_back(place.bytes);
   one.arg_words = plan_.arg_words;
   one.steps.push_back(step);
   one.costs.emplace_back();
@@ -248,7 +248,7 @@ std::unique_ptr<Executable> Trial::prepare(const Step& step) const {
 void Trial::compile(const std::vector<const Step*>& steps) const {
   PlanSteps all;
   all.low_memory = true;
-  for (const SourceLocation& place : places_) all.leaf_bytes.push_back(place.bytes);
+  for (const BufferPlace& place : places_) all.leaf_bytes.push_back(place.bytes);
   all.arg_words = plan_.arg_words;
   for (const Step* step : steps) {
     all.steps.push_back(*step);

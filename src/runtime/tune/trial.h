@@ -32,7 +32,7 @@ class Trial {
   double seconds(Executable& executable, int times);
 
  private:
-  struct SourceLocation {
+  struct BufferPlace {
     BufferRef buffer;
     std::uint64_t offset = 0, bytes = 0;
     DType dtype = DType::f32;
@@ -47,7 +47,7 @@ class Trial {
   Backend& backend_;
   const int device_;
   const PlanSteps& plan_;
-  std::vector<SourceLocation> places_;
+  std::vector<BufferPlace> places_;
   std::uint64_t set_bytes_ = 0;
   Address memory_;
   // Addresses of the leaves for several copies of the memory, used in turn so that caches do not
