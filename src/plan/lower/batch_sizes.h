@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/record/recorder.h"
+#include "plan/lower/batch_view.h"
 #include "plan/lower/extent.h"
 #include "plan/lower/shape.h"
 
@@ -45,13 +46,13 @@ class VOLTA_BACKEND_API SizePattern {
   std::size_t symbols_ = 0;
 };
 
-// The sizes of a batch by node, while it is lowered.
+// The sizes of a view by node, while it is lowered.
 class BatchSizes {
  public:
   // Without extents, every size is a plain number.
-  explicit BatchSizes(const graph::Batch& batch, std::vector<Extent> extents = {});
+  explicit BatchSizes(const BatchView& view, std::vector<Extent> extents = {});
 
-  // Of a node or leaf of the batch.
+  // Of a node or leaf of the view.
   Shape shape(const graph::Node& node) const;
   std::span<const Extent> attrs(const graph::Node& node) const;
   // Of an input of a node that is a number.
@@ -59,9 +60,10 @@ class BatchSizes {
 
  private:
   Shape shape_at(std::size_t first, int rank) const;
-  bool is_of_batch(const graph::Node& node) const;
+  // Where the sizes of a node of the view begin.
+  std::size_t first_of(const graph::Node& node) const;
 
-  const graph::Batch& batch_;
+  const BatchView& view_;
   std::vector<Extent> extents_;
   std::vector<std::size_t> first_;  // per leaf, then per node
 };

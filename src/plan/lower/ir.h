@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "graph/record/node.h"
-#include "graph/record/recorder.h"
 #include "kernel/program.h"
+#include "plan/lower/batch_view.h"
 #include "plan/lower/shape.h"
 #include "plan/lower/split.h"
 #include "plan/lower/value_id.h"
@@ -26,7 +26,7 @@ namespace volta::plan {
 class Call;
 
 enum class ValueKind : std::uint8_t {
-  Leaf,    // number: which leaf of the batch
+  Leaf,    // number: which leaf of the view
   Const,   // literal `constant`, rank 0
   Arg,     // number: which argument word, rank 0
   Size,    // the integer attrs[0], known from shapes, rank 0, i64: a parameter of kernels
@@ -109,18 +109,18 @@ struct Value {
 
 using Values = PerValue<Value>;
 
-// A batch as values: what lowering makes of it and passes rewrite.
+// A view of a batch as values: what lowering makes of it and passes rewrite.
 struct Graph {
-  const graph::Batch* batch = nullptr;
+  const BatchView* view = nullptr;
   const DeviceEntry* device = nullptr;
   Values values = {};
-  // Per node of the batch: its value, or none for an operation with several results.
+  // Per node of the view: its value, or none for an operation with several results.
   std::vector<ValueId> node_values = {};
   std::unordered_map<const graph::Node*, ValueId> leaf_values = {};
   // Images that had better lie in memory with their channels last; the layout pass takes them.
   std::vector<ValueId> channels_last = {};
 
-  // The value of a node of the batch or of a leaf; none for a number.
+  // The value of a node of the view or of a leaf; none for a number.
   ValueId value_of(const graph::Node& node) const;
 };
 

@@ -1,0 +1,76 @@
+// The nodes that are planned together: all nodes of a batch, or a part of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/record/recorder.h"
+
+namespace volta::plan {
+
+// Who needs the value of a node after the step that computes it, besides nodes of the same view.
+enum class Wanted : std::uint8_t {
+  No,
+  Later,  // nodes of the batch that are planned apart read it
+  Held,   // a handle or a tape record holds it
+};
+
+class BatchView {
+ public:
+  static constexpr std::uint32_t kNone = ~0u;
+
+  BatchView() = default;
+  // All nodes and leaves of a batch.
+  explicit BatchView(const graph::Batch& batch);
+  BatchView(const BatchView&) = delete;
+  BatchView& operator=(const BatchView&) = delete;
+  BatchView(BatchView&&) = default;
+  BatchView& operator=(BatchView&&) = default;
+
+  std::span<graph::Node* const> nodes() const { return nodes_; }
+  // Values that the nodes read and that are computed elsewhere: leaves of the batch, and nodes of
+  // the batch that are not in the view.
+  std::span<graph::Node* const> leaves() const { return leaves_; }
+  // The position of a node or leaf, or kNone.
+  std::uint32_t number(const graph::Node& node) const { return find(numbers_, node); }
+  std::uint32_t leaf_number(const graph::Node& node) const { return find(leaf_numbers_, node); }
+  Wanted wanted(std::size_t number) const { return wanted_[number]; }
+  bool is_wanted(const graph::Node& node) const {
+    return wanted_[numbers_.at(&node)] != Wanted::No;
+  }
+  // How many of the nodes check indices.
+  std::size_t sites() const { return sites_; }
+
+  // For building a view: nodes in recording order, after the leaves that they read.
+  void add_node(graph::Node* node, Wanted wanted);
+  void add_leaf(graph::Node* node);
+  // A node of the view alone, which stands for a part of a recorded one. It has the inputs and
+  // attributes that are given, which the view copies.
+  graph::Node* add_part(const graph::Node& whole, std::span<graph::Node* const> inputs,
+                        std::span<const std::int64_t> attrs, const graph::Node& result,
+                        Wanted wanted);
+
+ private:
+  using Numbers = std::unordered_map<const graph::Node*, std::uint32_t>;
+  static std::uint32_t find(const Numbers& numbers, const graph::Node& node) {
+    const auto found = numbers.find(&node);
+    return found != numbers.end() ? found->second : kNone;
+  }
+
+  std::vector<graph::Node*> nodes_, leaves_;
+  std::vector<Wanted> wanted_;
+  Numbers numbers_, leaf_numbers_;
+  std::size_t sites_ = 0;
+  struct Part {
+    graph::Node node;
+    std::vector<graph::Node*> inputs;
+    std::vector<std::int64_t> attrs;
+  };
+  std::deque<Part> parts_;
+};
+
+}  // namespace volta::plan
