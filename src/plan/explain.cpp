@@ -142,8 +142,8 @@ std::string amount(std::uint64_t value, const char* unit) {
   return amount(static_cast<double>(value), unit);
 }
 
-std::string counted(int count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+std::string counted(int count, const char* one, const char* several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
 }  // namespace
@@ -163,10 +163,14 @@ std::ostream& operator<<(std::ostream& out, const Explanation& explanation) {
     operations += s.operations;
   }
   out << fmt::format("{}, {}: reads {}, writes {}, {}; {} of temporaries\n",
-                     counted(explanation.kernels(), "kernel"),
-                     counted(explanation.library_calls(), "library call"), amount(read, "B"),
-                     amount(written, "B"), amount(operations, "op"),
+                     counted(explanation.kernels(), "kernel", "kernels"),
+                     counted(explanation.library_calls(), "library call", "library calls"),
+                     amount(read, "B"), amount(written, "B"), amount(operations, "op"),
                      amount(explanation.arena_bytes, "B"));
+  if (explanation.stretches > 0) {
+    out << fmt::format("linked from {}, because the steps before were all different\n",
+                       counted(explanation.stretches, "stretch", "stretches"));
+  }
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     const StepInfo& s = explanation.steps[i];
     out << fmt::format("{:3}  {} ({}): {}\n", i + 1, s.kind, s.schedule, s.what);

@@ -19,6 +19,8 @@ HeldBytes held_by(const Plan& plan);
 // because a run may capture a graph. Then evicts the plans used longest ago until the caches are
 // within their bounds; the plan used last always stays.
 void count_plan(DeviceRuntime& runtime, DeviceRuntime::Entry& entry);
+// Evicts a plan.
+void evict_plan(DeviceRuntime& runtime, std::list<DeviceRuntime::Entry>::iterator entry);
 // Evicts the plan used longest ago.
 void evict_oldest(DeviceRuntime& runtime);
 // DeviceEntry::evict.

@@ -43,6 +43,18 @@ void collect_saves(const Tensor& tensor, std::unordered_set<const graph::Tape*>&
   }
 }
 
+// Whether submitting the recorder now would link its plan or run a linked one.
+bool is_to_be_linked(const plan::DeviceRuntime& runtime, const graph::Recorder& recorder,
+                     const plan::Key& key, const std::vector<bool>& donatable) {
+  if (const auto known = runtime.by_key.find(key); known != runtime.by_key.end()) {
+    const auto& linked = known->second->linked;
+    return linked && runtime.linked.times(*linked) < plan::kMostLinks;
+  }
+  graph::Hash structure = plan::structure_of(recorder.batch, donatable);
+  structure.mix(0);
+  return plan::is_to_be_linked(runtime, recorder.familiarity, recorder.batch, structure);
+}
+
 // Describes the plan that submitting the recorder now would run.
 Explanation explain_recorder(graph::Recorder& recorder, const plan::SavedFor& saved_for) {
   using namespace plan;  // NOLINT(google-build-using-namespace): its planner is asked here
@@ -51,10 +63,14 @@ Explanation explain_recorder(graph::Recorder& recorder, const plan::SavedFor& sa
   const std::lock_guard guard(recorder.lock);
   if (recorder.batch.live == 0) return {};
   std::vector<bool> donatable;
-  key_of(recorder.batch, 0, donatable);
+  const Key key = key_of(recorder.batch, 0, donatable);
   Account account{{}, entry.backend.figures(entry.index), saved_for};
+  DeviceRuntime& runtime = runtime_of(entry);
   const auto plan =
-      build_plan(recorder.batch, donatable, entry, runtime_of(entry).groupings, nullptr, &account);
+      is_to_be_linked(runtime, recorder, key, donatable)
+          ? link_plan(recorder.batch, donatable, entry, runtime.groupings, runtime.stretches,
+                      &account)
+          : build_plan(recorder.batch, donatable, entry, runtime.groupings, nullptr, &account);
   if (!entry.device.is_cpu()) tune(entry.backend, entry.index, plan->steps, Unknown::Leave);
   account.add_steps(plan->steps);
   return std::move(account.explanation);
@@ -79,6 +95,7 @@ Explanation explain(std::span<const Tensor> tensors) {
     if (recorder == nullptr) continue;
     Explanation part = explain_recorder(*recorder, saved_for);
     all.arena_bytes += part.arena_bytes;
+    all.stretches += part.stretches;
     const int before = static_cast<int>(all.steps.size());
     for (StepInfo& step : part.steps) all.steps.push_back(std::move(step));
     for (ResultInfo& result : part.results) {

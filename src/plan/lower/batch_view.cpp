@@ -27,8 +27,8 @@ void BatchView::add_leaf(Node* node) {
     leaves_.push_back(node);
 }
 
-Node* BatchView::add_part(const Node& whole, std::span<Node* const> inputs,
-                          std::span<const std::int64_t> attrs, const Node& result, Wanted wanted) {
+Node* BatchView::make_part(const Node& whole, const Node& result, std::span<Node* const> inputs,
+                           std::span<const std::int64_t> attrs) {
   Part& part = parts_.emplace_back();
   part.inputs.assign(inputs.begin(), inputs.end());
   part.attrs.assign(attrs.begin(), attrs.end());
@@ -43,7 +43,6 @@ Node* BatchView::add_part(const Node& whole, std::span<Node* const> inputs,
   node.inputs_count = static_cast<std::uint32_t>(part.inputs.size());
   node.attrs = part.attrs.data();
   node.attrs_count = static_cast<std::uint8_t>(part.attrs.size());
-  add_node(&node, wanted);
   return &node;
 }
 

@@ -39,20 +39,18 @@ class BatchView {
   std::uint32_t number(const graph::Node& node) const { return find(numbers_, node); }
   std::uint32_t leaf_number(const graph::Node& node) const { return find(leaf_numbers_, node); }
   Wanted wanted(std::size_t number) const { return wanted_[number]; }
-  bool is_wanted(const graph::Node& node) const {
-    return wanted_[numbers_.at(&node)] != Wanted::No;
-  }
   // How many of the nodes check indices.
   std::size_t sites() const { return sites_; }
 
   // For building a view: nodes in recording order, after the leaves that they read.
   void add_node(graph::Node* node, Wanted wanted);
   void add_leaf(graph::Node* node);
-  // A node of the view alone, which stands for a part of a recorded one. It has the inputs and
-  // attributes that are given, which the view copies.
-  graph::Node* add_part(const graph::Node& whole, std::span<graph::Node* const> inputs,
-                        std::span<const std::int64_t> attrs, const graph::Node& result,
-                        Wanted wanted);
+  void set_wanted(std::size_t number, Wanted wanted) { wanted_[number] = wanted; }
+  // Makes a node of the view alone, which stands for a part of a recorded one: it does the same to
+  // other inputs, with other attributes, and its result is like the one given. It is still to be
+  // added.
+  graph::Node* make_part(const graph::Node& whole, const graph::Node& result,
+                         std::span<graph::Node* const> inputs, std::span<const std::int64_t> attrs);
 
  private:
   using Numbers = std::unordered_map<const graph::Node*, std::uint32_t>;
