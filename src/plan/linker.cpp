@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -54,11 +53,13 @@ class Linker {
         cache_(cache),
         id_(id),
         stretches_(batch),
-        leaf_uses_(batch.leaves.size()) {
+        leaf_uses_(batch.leaves.size()),
+        leaf_of_(stretches_.node_count(), Batch::kNoLeaf),
+        places_(stretches_.node_count()) {
     for (const graph::JournalEntry& assigned : batch.journal) {
       if (assigned.leaf == Batch::kNoLeaf) continue;
-      leaf_of_[assigned.assigned] = assigned.leaf;
-      leaf_uses_[assigned.leaf].successor = assigned.assigned;
+      leaf_of_[assigned.assigned->index] = assigned.leaf;
+      leaf_uses_[assigned.leaf].successor = assigned.assigned->index;
     }
   }
 
@@ -66,13 +67,13 @@ class Linker {
     for (const graph::Leaf& leaf : batch_.leaves)
       plan_.leaf_bytes.push_back(leaf.node->shape.numel() *
                                  static_cast<std::int64_t>(size_of(leaf.node->dtype)));
-    for (std::size_t s = 0; s < stretches_.all.size();) {
+    const std::vector<Stretch>& all = stretches_.all();
+    std::vector<Part> parts;
+    for (std::size_t s = 0; s < all.size();) {
       std::size_t end = s + 1;
-      const std::size_t list = stretches_.all[s].list;
-      while (list != Stretch::kNoList && end < stretches_.all.size() &&
-             stretches_.all[end].list == list)
+      while (all[s].list != Stretch::kNoList && end < all.size() && all[end].list == all[s].list)
         ++end;
-      std::vector<Part> parts;
+      parts.clear();
       for (; s < end; ++s) parts.push_back(resolve(s));
       append(parts);
     }
@@ -80,20 +81,22 @@ class Linker {
     return std::move(plan_);
   }
 
-  std::size_t stretches() const { return stretches_.all.size(); }
+  std::size_t stretches() const { return stretches_.all().size(); }
 
  private:
   // What is known of a leaf of the batch while stretches are linked in order.
   struct LeafUse {
-    std::size_t last_reader = 0;               // the last stretch that reads it or a view of it
-    bool is_returned = false;                  // a result lies in it
-    std::size_t last_list = Stretch::kNoList;  // the list of the latest one
-    const Node* successor = nullptr;           // the new value of its variable
+    std::size_t last_reader = 0;                 // the last stretch that reads it or a view of it
+    bool is_returned = false;                    // a result lies in it
+    std::uint32_t last_list = Stretch::kNoList;  // the list of the latest one
+    std::uint32_t successor = Stretch::kNoNode;  // the new value of its variable
   };
 
   Part resolve(std::size_t number);
-  std::shared_ptr<const StretchDraft> draft_of(Stretch& stretch, const Part& part,
-                                               std::size_t number);
+  std::shared_ptr<const StretchDraft> draft_of(const Part& part, std::size_t number);
+  std::shared_ptr<const StretchDraft> planned(const Stretch& stretch, std::vector<Wanted> wanted,
+                                              std::vector<Successor> successors,
+                                              const std::vector<bool>& donatable);
   std::vector<bool> donatable_leaves(const Stretch& stretch, const Part& part,
                                      std::size_t number) const;
   void take_results(const Part& part);
@@ -115,16 +118,14 @@ class Linker {
   std::uint32_t id_;
   Stretches stretches_;
   std::vector<LeafUse> leaf_uses_;
-  // The leaf whose variable a node was assigned to.
-  std::unordered_map<const Node*, std::uint32_t> leaf_of_;
-  // Where the value of a node lies that other stretches read.
-  std::unordered_map<const Node*, BufferRef> places_;
+  std::vector<std::uint32_t> leaf_of_;  // per node: the leaf whose variable it was assigned to
+  std::vector<BufferRef> places_;       // per node that other stretches read: where its value lies
   std::vector<Made> made_;
-  std::vector<std::pair<std::uint32_t, BufferRef>> results_;  // a node of the batch, and its place
+  std::vector<std::pair<std::uint32_t, BufferRef>> results_;  // a node that is held, and its place
   Draft plan_;
 };
 
-bool computed_in(const Stretch& stretch, const Node* node) {
+bool computed_in(const Stretch& stretch, std::uint32_t node) {
   return std::find(stretch.computes.begin(), stretch.computes.end(), node) !=
          stretch.computes.end();
 }
@@ -147,30 +148,26 @@ std::vector<bool> Linker::donatable_leaves(const Stretch& stretch, const Part& p
     // Elements of a list may be computed at once.
     if (stretch.list != Stretch::kNoList && use.last_list == stretch.list) continue;
     // Its memory is meant for the variable's new value.
-    if (use.successor != nullptr && !computed_in(stretch, use.successor)) continue;
+    if (use.successor != Stretch::kNoNode && !computed_in(stretch, use.successor)) continue;
     donatable[k] = true;
   }
   return donatable;
 }
 
 Part Linker::resolve(std::size_t number) {
-  Stretch& stretch = stretches_.all[number];
+  const Stretch& stretch = stretches_.all()[number];
   Part part{.stretch = &stretch, .draft = nullptr, .leaves = {}};
-  for (const Node* leaf : stretch.view.leaves()) {
-    const auto made = places_.find(leaf);
-    BufferRef place{BufferRef::Kind::Leaf, 0, 0};
-    if (made != places_.end()) {
-      place = made->second;
-    } else {
-      place.index = batch_.find_leaf(leaf);
-    }
+  part.leaves.reserve(stretch.leaves.size());
+  for (const ValueRef leaf : stretch.leaves) {
+    const BufferRef place =
+        leaf.is_leaf ? BufferRef{BufferRef::Kind::Leaf, leaf.number, 0} : places_[leaf.number];
     if (place.kind == BufferRef::Kind::Leaf) {
       LeafUse& use = leaf_uses_[place.index];
-      use.last_reader = std::max(use.last_reader, stretches_.last_reader.at(leaf));
+      use.last_reader = std::max(use.last_reader, stretches_.last_reader(leaf));
     }
     part.leaves.push_back(place);
   }
-  part.draft = draft_of(stretch, part, number);
+  part.draft = draft_of(part, number);
   for (const BufferRef& leaf : part.leaves) {
     if (leaf.kind == BufferRef::Kind::Leaf) leaf_uses_[leaf.index].last_list = stretch.list;
   }
@@ -179,44 +176,52 @@ Part Linker::resolve(std::size_t number) {
   return part;
 }
 
-std::shared_ptr<const StretchDraft> Linker::draft_of(Stretch& stretch, const Part& part,
-                                                     std::size_t number) {
+std::shared_ptr<const StretchDraft> Linker::draft_of(const Part& part, std::size_t number) {
+  const Stretch& stretch = *part.stretch;
   graph::Hash key = stretch.hash;
+  std::vector<Wanted> wanted(stretch.nodes.size(), Wanted::No);
   std::vector<Successor> successors;
-  for (std::uint32_t n = 0; n < stretch.computes.size(); ++n) {
-    const Node* node = stretch.computes[n];
-    if (node == nullptr) continue;
-    const auto reader = stretches_.last_reader.find(node);
-    const bool is_read = reader != stretches_.last_reader.end() && reader->second > number;
-    const Wanted wanted = node->live ? Wanted::Held : is_read ? Wanted::Later : Wanted::No;
-    stretch.view.set_wanted(n, wanted);
-    key.mix(static_cast<std::uint64_t>(wanted));
-    if (const auto assigned = leaf_of_.find(node); assigned != leaf_of_.end()) {
-      const BufferRef old{BufferRef::Kind::Leaf, assigned->second, 0};
-      for (std::uint32_t k = 0; k < part.leaves.size(); ++k) {
-        if (part.leaves[k].kind != old.kind || part.leaves[k].index != old.index) continue;
-        successors.push_back({n, k});
-        key.mix(std::uint64_t{n} << 32 | k);
-      }
+  for (std::uint32_t n = 0; n < stretch.nodes.size(); ++n) {
+    const std::uint32_t node = stretch.computes[n];
+    if (node == Stretch::kNoNode) continue;
+    wanted[n] = stretches_.node(node).live                       ? Wanted::Held
+                : stretches_.last_reader({false, node}) > number ? Wanted::Later
+                                                                 : Wanted::No;
+    key.mix(static_cast<std::uint64_t>(wanted[n]));
+    if (leaf_of_[node] == Batch::kNoLeaf) continue;
+    for (std::uint32_t k = 0; k < part.leaves.size(); ++k) {
+      if (part.leaves[k].kind != BufferRef::Kind::Leaf || part.leaves[k].index != leaf_of_[node])
+        continue;
+      successors.push_back({n, k});
+      key.mix(std::uint64_t{n} << 32 | k);
     }
   }
-  std::vector<bool> donatable = donatable_leaves(stretch, part, number);
+  const std::vector<bool> donatable = donatable_leaves(stretch, part, number);
   for (const bool leaf : donatable) key.mix(leaf ? 2 : 1);
   if (auto known = cache_.find(key)) return known;
+  auto made = planned(stretch, std::move(wanted), std::move(successors), donatable);
+  cache_.insert(key, made);
+  return made;
+}
+
+std::shared_ptr<const StretchDraft> Linker::planned(const Stretch& stretch,
+                                                    std::vector<Wanted> wanted,
+                                                    std::vector<Successor> successors,
+                                                    const std::vector<bool>& donatable) {
+  std::vector<Node*> leaves;
+  for (const ValueRef leaf : stretch.leaves) leaves.push_back(&stretches_.node(leaf));
+  const BatchView view(stretch.nodes, leaves, std::move(wanted));
+  const BatchSizes sizes(view);
   auto made = std::make_shared<StretchDraft>();
-  const BatchSizes sizes(stretch.view);
-  made->draft = draft_plan({.view = stretch.view,
-                            .sizes = sizes,
-                            .donatable = donatable,
-                            .successors = std::move(successors)},
-                           entry_, groupings_, id_);
+  made->draft = draft_plan(
+      {.view = view, .sizes = sizes, .donatable = donatable, .successors = std::move(successors)},
+      entry_, groupings_, id_);
   for (const Draft::Draw& draw : made->draft.steps) {
     std::string& text = made->merging_texts.emplace_back();
     if (stretch.list == Stretch::kNoList || draw.segments.empty()) continue;
     text = merging_text(*std::get<KernelStep>(draw.step).program);
   }
   count(live_counters().stretches_planned);
-  cache_.insert(key, made);
   return made;
 }
 
@@ -230,7 +235,8 @@ void Linker::take_results(const Part& part) {
       made.donor = static_cast<int>(part.leaves[static_cast<std::size_t>(donor)].index);
   }
   for (const Result& result : draft.results) {
-    const Node* node = part.stretch->computes[result.node];
+    const std::uint32_t node = part.stretch->computes[result.node];
+    const bool is_held = stretches_.node(node).live;
     const BufferRef place =
         result.kind == Result::Kind::Output
             ? BufferRef{BufferRef::Kind::Output, part.first_output + result.number, 0}
@@ -238,14 +244,12 @@ void Linker::take_results(const Part& part) {
     places_[node] = place;
     if (place.kind == BufferRef::Kind::Leaf) {
       LeafUse& use = leaf_uses_[place.index];
-      use.is_returned = use.is_returned || node->live;
-      if (const auto reader = stretches_.last_reader.find(node);
-          reader != stretches_.last_reader.end())
-        use.last_reader = std::max(use.last_reader, reader->second);
-    } else if (node->live) {
+      use.is_returned = use.is_returned || is_held;
+      use.last_reader = std::max(use.last_reader, stretches_.last_reader({false, node}));
+    } else if (is_held) {
       made_[place.index].is_held = true;
     }
-    if (node->live) results_.emplace_back(node->index, place);
+    if (is_held) results_.emplace_back(node, place);
   }
 }
 

@@ -81,12 +81,14 @@ std::vector<std::size_t> cuts_of(const Batch& batch, std::size_t first, std::siz
   return cuts;
 }
 
-namespace {
-
 // Builds the stretches of a batch one after the other.
 class Cutter {
  public:
-  Cutter(const Batch& batch, Stretches& result) : batch_(batch), result_(result) {
+  Cutter(const Batch& batch, Stretches& result)
+      : batch_(batch),
+        result_(result),
+        node_places_(batch.nodes.size()),
+        leaf_places_(batch.leaves.size()) {
     std::uint32_t args = 0, sites = 0;
     for (const Node* node : batch.nodes) {
       first_arg_.push_back(args);
@@ -94,37 +96,51 @@ class Cutter {
       for (const Node* input : node->input_span()) args += is_argument(*input) ? 1 : 0;
       sites += graph::checks_indices(node->op) ? 1 : 0;
     }
+    result.node_reader_.assign(batch.nodes.size(), 0);
+    result.leaf_reader_.assign(batch.leaves.size(), 0);
   }
 
   void run() {
     std::size_t plain = 0;  // the first node that is in no stretch yet
     for (std::size_t n = 0; n < batch_.nodes.size();) {
-      const std::size_t end = end_of_node(n);
-      const std::size_t alike = end_of_alike(n);
       const auto flush = [&] {
         if (plain < n) add_cut(plain, n);
       };
-      if (const auto list = graph::update_list(*batch_.nodes[n], end - n - 1);
-          list && list->count >= kLeastElements) {
+      const std::size_t end = end_of_node(n), alike = end_of_alike(n);
+      const auto update = graph::update_list(*batch_.nodes[n], end - n - 1);
+      std::size_t next = end;
+      if (update && update->count >= kLeastElements) {
         flush();
-        add_update(n, *list);
-        plain = end;
-      } else if (graph::reduces_list(batch_.nodes[n]->op) && elements_of(n).size() > 1) {
+        add_update(n, *update);
+        plain = next;
+      } else if (graph::reduces_list(batch_.nodes[n]->op) &&
+                 elements_of(n).size() >= kLeastElements) {
         flush();
         add_reduction(n);
-        plain = end;
+        plain = next;
       } else if (alike - n >= kLeastAlike) {
         flush();
-        add_alike(n, alike);
-        plain = n = alike;
-        continue;
+        for (std::size_t k = n, list = begins_.size(); k < alike; ++k)
+          add_nodes(k, k + 1, static_cast<std::uint32_t>(list));
+        plain = next = alike;
       }
-      n = end;
+      n = next;
     }
     if (plain < batch_.nodes.size()) add_cut(plain, batch_.nodes.size());
+    make_spans();
   }
 
  private:
+  // Where a node or leaf is in the latest stretch that has it: its number among the nodes or
+  // leaves.
+  struct Place {
+    std::uint32_t stretch = ~0u, number = 0;
+    std::uint32_t leaf_stretch = ~0u, leaf_number = 0;
+  };
+  struct Begin {  // of what the spans of a stretch refer to
+    std::size_t nodes, leaves, args, sites;
+  };
+
   // Behind the node and its outputs.
   std::size_t end_of_node(std::size_t n) const {
     std::size_t end = n + 1;
@@ -143,15 +159,21 @@ class Cutter {
         break;
       const auto reads = node.input_span();
       if (std::any_of(reads.begin(), reads.end(),
-                      [&](const Node* input) { return is_of_batch(*input, first); }))
+                      [&](const Node* input) { return is_recorded(*input, first); }))
         break;
     }
     if (end < batch_.nodes.size() && batch_.nodes[end]->op == OpId::output) --end;
     return end;
   }
-  bool is_of_batch(const Node& node, std::size_t from = 0) const {
+  bool is_recorded(const Node& node, std::size_t from = 0) const {
     return node.index >= from && node.index < batch_.nodes.size() &&
            batch_.nodes[node.index] == &node;
+  }
+  // Made nodes are numbered behind those of the batch; anything else is a leaf.
+  bool is_node(const Node& node) const {
+    if (node.index < batch_.nodes.size()) return batch_.nodes[node.index] == &node;
+    const std::size_t made = node.index - batch_.nodes.size();
+    return made < result_.made_.size() && &result_.made_[made] == &node;
   }
   std::vector<std::size_t> elements_of(std::size_t n) const {
     std::vector<std::size_t> elements;
@@ -163,79 +185,88 @@ class Cutter {
     return elements;
   }
 
-  Stretch& begin(std::size_t list) {
-    result_.all.emplace_back().list = list;
-    return result_.all.back();
+  void begin(std::uint32_t list) {
+    result_.all_.emplace_back().list = list;
+    begins_.push_back({result_.nodes_.size(), result_.leaves_.size(), result_.args_.size(),
+                       result_.sites_.size()});
+    epochs_.clear();
+  }
+  std::uint32_t number() const { return static_cast<std::uint32_t>(begins_.size() - 1); }
+  graph::Hash& hash() { return result_.all_.back().hash; }
+
+  void mix_kind(const Node& node) {
+    hash().mix(static_cast<std::uint64_t>(node.dtype) |
+               static_cast<std::uint64_t>(node.shape.rank()) << 8);
+    for (const std::int64_t size : node.shape) hash().mix(static_cast<std::uint64_t>(size));
+  }
+  // Epochs are numbered per batch.
+  void mix_epoch(std::uint32_t epoch) {
+    if (epoch == 0) return hash().mix(0);
+    const auto known = std::find(epochs_.begin(), epochs_.end(), epoch);
+    hash().mix(static_cast<std::uint64_t>(known - epochs_.begin()) + 1);
+    if (known == epochs_.end()) epochs_.push_back(epoch);
   }
 
-  // The value of an input, as a node of the stretch or as a leaf of it.
-  void read(Stretch& stretch, Node* input, int views) {
-    if (is_constant(*input) || stretch.view.number(*input) != BatchView::kNone) return;
-    if (views > 0 && is_of_batch(*input) && is_free_view(input->op)) {
-      for (std::uint32_t i = 0; i < input->inputs_count; ++i)
-        read(stretch, input->inputs[i], views - 1);
-      return add(stretch, input, nullptr, first_arg_[input->index]);
+  // Makes the value of an input known in the stretch: as a node of it or as a leaf. Views of what
+  // another stretch computes are repeated, because they move nothing.
+  void read(Node* input, int views) {
+    if (is_constant(*input)) return;
+    const bool is_computed = is_node(*input);
+    const std::uint32_t value = is_computed ? input->index : batch_.find_leaf(input);
+    Place& place = is_computed ? node_places_[value] : leaf_places_[value];
+    if (is_computed && place.stretch == number()) return;
+    if (views > 0 && is_recorded(*input) && is_free_view(input->op)) {
+      for (Node* source : input->input_span()) read(source, views - 1);
+      return add(input, Stretch::kNoNode, first_arg_[input->index]);
     }
-    result_.last_reader[input] = result_.all.size() - 1;
-    if (stretch.view.leaf_number(*input) != BatchView::kNone) return;
-    stretch.view.add_leaf(input);
-    mix_new(stretch.hash, *input);
-  }
-
-  static void mix_shape(graph::Hash& hash, const Node& node) {
-    hash.mix(static_cast<std::uint64_t>(node.dtype) | static_cast<std::uint64_t>(node.shape.rank())
-                                                          << 8);
-    for (const std::int64_t size : node.shape) hash.mix(static_cast<std::uint64_t>(size));
-  }
-  static void mix_new(graph::Hash& hash, const Node& leaf) {
-    hash.mix(0x1EAF);
-    mix_shape(hash, leaf);
+    (is_computed ? result_.node_reader_ : result_.leaf_reader_)[value] = number();
+    if (place.leaf_stretch == number()) return;
+    place.leaf_stretch = number();
+    place.leaf_number = static_cast<std::uint32_t>(result_.leaves_.size() - begins_.back().leaves);
+    result_.leaves_.push_back({!is_computed, value});
+    hash().mix(0x1EAF);
+    mix_kind(*input);
   }
 
   // Adds a node whose inputs were read. Its arguments are numbered from `arg` on in the batch.
-  void add(Stretch& stretch, Node* node, const Node* computes, std::uint32_t arg) {
-    graph::Hash& hash = stretch.hash;
-    hash.mix(static_cast<std::uint64_t>(node->op) |
-             static_cast<std::uint64_t>(node->attrs_count) << 16 |
-             static_cast<std::uint64_t>(computes != nullptr) << 24 |
-             std::uint64_t{node->inputs_count} << 32);
-    hash.mix(epoch_in(stretch, node->epoch));
-    mix_shape(hash, *node);
-    for (const std::int64_t attr : node->attr_span()) hash.mix(static_cast<std::uint64_t>(attr));
+  void add(Node* node, std::uint32_t computes, std::uint32_t arg) {
+    hash().mix(static_cast<std::uint64_t>(node->op) |
+               static_cast<std::uint64_t>(node->attrs_count) << 16 |
+               static_cast<std::uint64_t>(computes != Stretch::kNoNode) << 24 |
+               std::uint64_t{node->inputs_count} << 32);
+    mix_epoch(node->epoch);
+    mix_kind(*node);
+    for (const std::int64_t attr : node->attr_span()) hash().mix(static_cast<std::uint64_t>(attr));
     for (const Node* input : node->input_span()) {
       if (is_constant(*input)) {
         const bool is_literal = !is_argument(*input);
-        hash.mix(is_literal ? 0x117 : 0xA26);
-        mix_shape(hash, *input);
-        if (is_literal) hash.mix(std::bit_cast<std::uint64_t>(input->value));
-        if (!is_literal) stretch.args.push_back(arg++);
+        hash().mix(is_literal ? 0x117 : 0xA26);
+        mix_kind(*input);
+        if (is_literal) hash().mix(std::bit_cast<std::uint64_t>(input->value));
+        if (!is_literal) result_.args_.push_back(arg++);
         continue;
       }
-      const std::uint32_t number = stretch.view.number(*input);
-      const std::uint32_t leaf = stretch.view.leaf_number(*input);
-      hash.mix(number != BatchView::kNone ? std::uint64_t{number} << 1
-                                          : (std::uint64_t{leaf} << 1 | 1));
+      const bool is_computed = is_node(*input);
+      const Place& place =
+          is_computed ? node_places_[input->index] : leaf_places_[batch_.find_leaf(input)];
+      const bool is_inside = is_computed && place.stretch == number();
+      hash().mix(is_inside ? std::uint64_t{place.number} << 1
+                           : (std::uint64_t{place.leaf_number} << 1 | 1));
     }
-    if (graph::checks_indices(node->op)) stretch.sites.push_back(first_site_[node->index]);
-    stretch.view.add_node(node, Wanted::No);
-    stretch.computes.push_back(computes);
-  }
-  // Epochs are numbered per batch.
-  std::uint64_t epoch_in(const Stretch& stretch, std::uint32_t epoch) {
-    if (stretch.view.nodes().empty()) epochs_.clear();
-    if (epoch == 0) return 0;
-    const auto known = std::find(epochs_.begin(), epochs_.end(), epoch);
-    const auto number = static_cast<std::uint64_t>(known - epochs_.begin());
-    if (known == epochs_.end()) epochs_.push_back(epoch);
-    return number + 1;
+    if (graph::checks_indices(node->op)) result_.sites_.push_back(first_site_[node->index]);
+    Place& place = node_places_[node->index];
+    place.stretch = number();
+    place.number = static_cast<std::uint32_t>(result_.nodes_.size() - begins_.back().nodes);
+    result_.nodes_.push_back(node);
+    result_.computes_.push_back(computes);
   }
 
-  void add_nodes(std::size_t first, std::size_t end, std::size_t list) {
-    Stretch& stretch = begin(list);
+  void add_nodes(std::size_t first, std::size_t end, std::uint32_t list) {
+    begin(list);
     for (std::size_t n = first; n < end; ++n) {
       Node* node = batch_.nodes[n];
-      for (Node* input : node->input_span()) read(stretch, input, kMostViews);
-      add(stretch, node, node, first_arg_[n]);
+      for (Node* input : node->input_span()) read(input, kMostViews);
+      add(node, node->index, first_arg_[n]);
     }
   }
   void add_cut(std::size_t first, std::size_t end) {
@@ -244,104 +275,126 @@ class Cutter {
       first = last + 1;
     }
   }
-  void add_alike(std::size_t first, std::size_t end) {
-    const std::size_t list = result_.all.size();
-    for (std::size_t n = first; n < end; ++n) add_nodes(n, n + 1, list);
+
+  // A node that stands for a part of a recorded one: it does the same to other inputs, with other
+  // attributes, and its result is like the one given.
+  Node* make_part(const Node& whole, const Node& result, std::span<Node* const> inputs,
+                  std::span<const std::int64_t> attrs) {
+    Node& part = result_.made_.emplace_back(whole.op, result.shape, result.dtype, whole.entry);
+    part.index = static_cast<std::uint32_t>(node_places_.size());
+    part.place = whole.place;
+    part.epoch = whole.epoch;
+    part.inputs = static_cast<Node**>(result_.memory_.take(inputs.size_bytes()));
+    std::copy(inputs.begin(), inputs.end(), part.inputs);
+    part.inputs_count = static_cast<std::uint32_t>(inputs.size());
+    part.attrs = static_cast<std::int64_t*>(result_.memory_.take(attrs.size_bytes()));
+    std::copy(attrs.begin(), attrs.end(), part.attrs);
+    part.attrs_count = static_cast<std::uint8_t>(attrs.size());
+    node_places_.emplace_back();
+    result_.node_reader_.push_back(0);
+    return &part;
   }
 
-  // The number of an input among the arguments of the batch, for each input of a node.
-  std::vector<std::uint32_t> args_of(std::size_t n) const {
-    std::vector<std::uint32_t> args;
-    std::uint32_t next = first_arg_[n];
-    for (const Node* input : batch_.nodes[n]->input_span()) {
-      args.push_back(next);
-      next += is_argument(*input) ? 1 : 0;
-    }
-    return args;
-  }
-
-  // A part of a recorded node. The stretch computes the value of `computes` by it, if any.
-  Node* add_part(Stretch& stretch, const Node& whole, const Node& result,
-                 std::span<Node* const> inputs, std::span<const std::int64_t> attrs,
-                 const Node* computes, std::uint32_t arg) {
-    for (Node* input : inputs) read(stretch, input, kMostViews);
-    Node* part = stretch.view.make_part(whole, result, inputs, attrs);
-    add(stretch, part, computes, arg);
-    return part;
-  }
-
+  // Each element becomes an update of one element.
   void add_update(std::size_t n, const graph::UpdateList& form) {
     const Node& whole = *batch_.nodes[n];
     const auto inputs = whole.input_span();
-    const auto shared = inputs.subspan(form.count * form.inputs_each);
-    const std::vector<std::uint32_t> args = args_of(n);
+    std::vector<std::uint32_t> args;  // per input, its number among the arguments if it is one
+    std::uint32_t next = first_arg_[n];
+    for (const Node* input : inputs) args.push_back(is_argument(*input) ? next++ : next);
     std::vector<std::int64_t> attrs(whole.attr_span().begin(), whole.attr_span().end());
     attrs[0] = 1;
-    const std::size_t list = result_.all.size();
+    const std::uint32_t list = number() + 1;
+    std::vector<Node*> some;
     for (std::size_t k = 0; k < form.count; ++k) {
-      Stretch& stretch = begin(list);
-      const auto own = inputs.subspan(k * form.inputs_each, form.inputs_each);
-      std::vector<Node*> some(own.begin(), own.end());
-      some.insert(some.end(), shared.begin(), shared.end());
+      begin(list);
+      some.clear();
+      const std::size_t own = k * form.inputs_each, shared = form.count * form.inputs_each;
+      const auto visit_inputs = [&](const auto& visit) {
+        for (std::size_t i = own; i < own + form.inputs_each; ++i) visit(i);
+        for (std::size_t i = shared; i < inputs.size(); ++i) visit(i);
+      };
+      visit_inputs([&](std::size_t i) {
+        some.push_back(inputs[i]);
+        read(inputs[i], kMostViews);
+      });
       const std::size_t first = n + 1 + k * form.outputs_each;
-      Node* part = add_part(stretch, whole, *batch_.nodes[first], some, attrs, nullptr, 0);
-      // The arguments of an element are not next to those that all share.
-      stretch.args.clear();
-      for (std::size_t i = 0; i < some.size(); ++i) {
-        const std::size_t at = i < own.size() ? k * form.inputs_each + i
-                                              : form.count * form.inputs_each + i - own.size();
-        if (is_argument(*some[i])) stretch.args.push_back(args[at]);
-      }
+      Node* part = make_part(whole, *batch_.nodes[first], some, attrs);
+      const std::size_t first_arg = result_.args_.size();
+      add(part, Stretch::kNoNode, 0);
+      result_.args_.resize(first_arg);  // those of an element are not next to those of all
+      visit_inputs([&](std::size_t i) {
+        if (is_argument(*inputs[i])) result_.args_.push_back(args[i]);
+      });
       for (std::size_t i = 0; i < form.outputs_each; ++i) {
         const Node& output = *batch_.nodes[first + i];
-        const std::int64_t number[] = {static_cast<std::int64_t>(i)};
-        add_part(stretch, output, output, {&part, 1}, number, &output, 0);
+        const std::int64_t which[] = {static_cast<std::int64_t>(i)};
+        add(make_part(output, output, {&part, 1}, which), output.index, 0);
       }
     }
   }
 
+  // Each element is reduced, then the results are joined as the whole operation joins them.
   void add_reduction(std::size_t n) {
     Node& whole = *batch_.nodes[n];
-    const auto attrs_as = [&](graph::ReductionPart part) {
-      std::vector<std::int64_t> attrs(whole.attr_span().begin(), whole.attr_span().end());
-      attrs.push_back(static_cast<std::int64_t>(part));
-      return attrs;
-    };
+    std::vector<std::int64_t> attrs(whole.attr_span().begin(), whole.attr_span().end());
+    attrs.push_back(0);
     std::vector<Node*> parts;
-    std::size_t list = result_.all.size();
-    const auto add_one = [&](graph::ReductionPart kind, std::span<Node* const> inputs) {
-      Stretch& stretch = begin(list);
-      const Node* computes = &whole;
-      if (kind != graph::ReductionPart::Last) {
-        Node& made = result_.made.emplace_back(whole.op, whole.shape, whole.dtype, whole.entry);
-        parts.push_back(&made);
-        computes = &made;
-      }
-      add_part(stretch, whole, whole, inputs, attrs_as(kind), computes, 0);
+    const auto add_part = [&](graph::ReductionPart kind, std::span<Node* const> inputs,
+                              std::uint32_t list) {
+      begin(list);
+      attrs.back() = static_cast<std::int64_t>(kind);
+      for (Node* input : inputs) read(input, kMostViews);
+      Node* part = make_part(whole, whole, inputs, attrs);
+      add(part, kind == graph::ReductionPart::Last ? whole.index : part->index, 0);
+      parts.push_back(part);
     };
+    std::uint32_t list = number() + 1;
     for (const std::size_t i : elements_of(n))
-      add_one(graph::ReductionPart::Element, {&whole.inputs[i], 1});
-    while (!parts.empty()) {
+      add_part(graph::ReductionPart::Element, {&whole.inputs[i], 1}, list);
+    while (parts.size() > 1) {
       const std::vector<Node*> before = std::exchange(parts, {});
       const std::size_t groups = (before.size() + graph::kJoinedAtOnce - 1) / graph::kJoinedAtOnce;
-      list = result_.all.size();
+      list = number() + 1;
       for (std::size_t i = 0; i < groups; ++i) {
         const std::size_t first = before.size() * i / groups,
                           end = before.size() * (i + 1) / groups;
-        add_one(groups > 1 ? graph::ReductionPart::Join : graph::ReductionPart::Last,
-                std::span(before).subspan(first, end - first));
+        add_part(groups > 1 ? graph::ReductionPart::Join : graph::ReductionPart::Last,
+                 std::span(before).subspan(first, end - first), list);
       }
+    }
+  }
+
+  void make_spans() {
+    begins_.push_back({result_.nodes_.size(), result_.leaves_.size(), result_.args_.size(),
+                       result_.sites_.size()});
+    const auto between = [](const auto& list, std::size_t first, std::size_t end) {
+      return std::span(list).subspan(first, end - first);
+    };
+    for (std::size_t s = 0; s < result_.all_.size(); ++s) {
+      Stretch& stretch = result_.all_[s];
+      const Begin &from = begins_[s], &to = begins_[s + 1];
+      stretch.nodes = between(result_.nodes_, from.nodes, to.nodes);
+      stretch.computes = between(result_.computes_, from.nodes, to.nodes);
+      stretch.leaves = between(result_.leaves_, from.leaves, to.leaves);
+      stretch.args = between(result_.args_, from.args, to.args);
+      stretch.sites = between(result_.sites_, from.sites, to.sites);
     }
   }
 
   const Batch& batch_;
   Stretches& result_;
   std::vector<std::uint32_t> first_arg_, first_site_;  // per node of the batch
-  std::vector<std::uint32_t> epochs_;                  // of the stretch being built
+  std::vector<Place> node_places_, leaf_places_;
+  std::vector<Begin> begins_;          // per stretch
+  std::vector<std::uint32_t> epochs_;  // of the latest stretch
 };
 
-}  // namespace
+Stretches::Stretches(const Batch& batch) : batch_(batch) { Cutter(batch, *this).run(); }
 
-Stretches::Stretches(const Batch& batch) { Cutter(batch, *this).run(); }
+Node& Stretches::node(std::uint32_t number) const {
+  const std::size_t recorded = batch_.nodes.size();
+  return number < recorded ? *batch_.nodes[number] : const_cast<Node&>(made_[number - recorded]);
+}
 
 }  // namespace volta::plan

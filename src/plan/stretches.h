@@ -5,38 +5,66 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "graph/record/recorder.h"
-#include "plan/lower/batch_view.h"
 
 namespace volta::plan {
 
-// Nodes of a batch that are planned together: consecutive ones, or an element of a list.
-struct Stretch {
-  static constexpr std::size_t kNoList = ~std::size_t{0};
-
-  BatchView view;
-  // Per node of the view: the node of which it computes the value for others; null if it is
-  // computed in another stretch as well (a view of what this one reads) or only here.
-  std::vector<const graph::Node*> computes;
-  std::vector<std::uint32_t> args, sites;  // those of the batch, in the order of the view
-  graph::Hash hash;  // of the nodes, and of how they read each other and the leaves
-  // Elements of one list do not depend on each other, and follow each other. Its first stretch.
-  std::size_t list = kNoList;
+// A value that a stretch reads: a leaf of the batch, or a node that another stretch computes.
+struct ValueRef {
+  bool is_leaf = false;
+  std::uint32_t number = 0;  // of the leaf, or as Stretches numbers nodes
 };
 
-struct Stretches {
+// Nodes of a batch that are planned together: consecutive ones, or an element of a list.
+struct Stretch {
+  static constexpr std::uint32_t kNoNode = ~0u, kNoList = ~0u;
+
+  std::span<graph::Node* const> nodes;
+  // Per node: the number of the node whose value it computes for others; kNoNode if only the
+  // stretch needs it, or if it repeats a view that another stretch computes.
+  std::span<const std::uint32_t> computes;
+  std::span<const ValueRef> leaves;
+  // The numbers of its arguments and of its checked indices in the batch.
+  std::span<const std::uint32_t> args, sites;
+  // Of the nodes, and of how they read each other and the leaves.
+  graph::Hash hash;
+  // Elements of one list follow each other, and do not depend on each other.
+  std::uint32_t list = kNoList;
+};
+
+// The stretches of a batch. Nodes have their numbers in the batch; behind them come nodes that were
+// not recorded, but stand for parts of recorded ones.
+class Stretches {
+ public:
   explicit Stretches(const graph::Batch& batch);
   Stretches(const Stretches&) = delete;
   Stretches& operator=(const Stretches&) = delete;
 
-  std::vector<Stretch> all;
-  // The last stretch that reads a value of another one, or a leaf.
-  std::unordered_map<const graph::Node*, std::size_t> last_reader;
-  // Nodes that were not recorded: what elements of a list leave to be joined.
-  std::deque<graph::Node> made;
+  const std::vector<Stretch>& all() const { return all_; }
+  std::size_t node_count() const { return node_reader_.size(); }
+  graph::Node& node(std::uint32_t number) const;
+  graph::Node& node(ValueRef value) const {
+    return value.is_leaf ? *batch_.leaves[value.number].node : node(value.number);
+  }
+  // The last stretch that reads the value; 0 if none does, as the first one reads only leaves.
+  std::size_t last_reader(ValueRef value) const {
+    return (value.is_leaf ? leaf_reader_ : node_reader_)[value.number];
+  }
+
+ private:
+  friend class Cutter;
+  const graph::Batch& batch_;
+  std::vector<Stretch> all_;
+  std::deque<graph::Node> made_;
+  graph::Bump memory_;  // the inputs and attributes of nodes that were made
+  std::vector<std::size_t> node_reader_, leaf_reader_;
+  // What the spans of stretches refer to.
+  std::vector<graph::Node*> nodes_;
+  std::vector<std::uint32_t> computes_, args_, sites_;
+  std::vector<ValueRef> leaves_;
 };
 
 // After which nodes the consecutive nodes [first, end) are cut, in ascending order; the last one is

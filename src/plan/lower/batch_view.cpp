@@ -1,49 +1,36 @@
 // Views of a batch.
 #include "plan/lower/batch_view.h"
 
+#include <utility>
+
 namespace volta::plan {
 
 using graph::Node;
 
-BatchView::BatchView(const graph::Batch& batch) {
-  nodes_.reserve(batch.nodes.size());
-  wanted_.reserve(batch.nodes.size());
+BatchView::BatchView(const graph::Batch& batch) : nodes_(batch.nodes) {
   leaves_.reserve(batch.leaves.size());
-  numbers_.reserve(batch.nodes.size());
-  leaf_numbers_.reserve(batch.leaves.size());
-  for (const graph::Leaf& leaf : batch.leaves) add_leaf(leaf.node);
-  for (Node* node : batch.nodes) add_node(node, node->live ? Wanted::Held : Wanted::No);
+  for (const graph::Leaf& leaf : batch.leaves) leaves_.push_back(leaf.node);
+  wanted_.reserve(nodes_.size());
+  for (const Node* node : nodes_) wanted_.push_back(node->live ? Wanted::Held : Wanted::No);
+  number_nodes();
 }
 
-void BatchView::add_node(Node* node, Wanted wanted) {
-  numbers_[node] = static_cast<std::uint32_t>(nodes_.size());
-  nodes_.push_back(node);
-  wanted_.push_back(wanted);
-  if (graph::checks_indices(node->op)) ++sites_;
+BatchView::BatchView(std::span<Node* const> nodes, std::span<Node* const> leaves,
+                     std::vector<Wanted> wanted)
+    : nodes_(nodes.begin(), nodes.end()),
+      leaves_(leaves.begin(), leaves.end()),
+      wanted_(std::move(wanted)) {
+  number_nodes();
 }
 
-void BatchView::add_leaf(Node* node) {
-  if (leaf_numbers_.try_emplace(node, static_cast<std::uint32_t>(leaves_.size())).second)
-    leaves_.push_back(node);
-}
-
-Node* BatchView::make_part(const Node& whole, const Node& result, std::span<Node* const> inputs,
-                           std::span<const std::int64_t> attrs) {
-  Part& part = parts_.emplace_back();
-  part.inputs.assign(inputs.begin(), inputs.end());
-  part.attrs.assign(attrs.begin(), attrs.end());
-  Node& node = part.node;
-  node.op = whole.op;
-  node.dtype = result.dtype;
-  node.shape = result.shape;
-  node.entry = whole.entry;
-  node.place = whole.place;
-  node.epoch = whole.epoch;
-  node.inputs = part.inputs.data();
-  node.inputs_count = static_cast<std::uint32_t>(part.inputs.size());
-  node.attrs = part.attrs.data();
-  node.attrs_count = static_cast<std::uint8_t>(part.attrs.size());
-  return &node;
+void BatchView::number_nodes() {
+  numbers_.reserve(nodes_.size());
+  leaf_numbers_.reserve(leaves_.size());
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    numbers_[nodes_[n]] = n;
+    if (graph::checks_indices(nodes_[n]->op)) ++sites_;
+  }
+  for (std::uint32_t n = 0; n < leaves_.size(); ++n) leaf_numbers_[leaves_[n]] = n;
 }
 
 }  // namespace volta::plan

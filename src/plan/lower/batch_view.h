@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -23,13 +22,13 @@ class BatchView {
  public:
   static constexpr std::uint32_t kNone = ~0u;
 
-  BatchView() = default;
   // All nodes and leaves of a batch.
   explicit BatchView(const graph::Batch& batch);
+  // Nodes in recording order, all leaves that they read, and per node who needs it.
+  BatchView(std::span<graph::Node* const> nodes, std::span<graph::Node* const> leaves,
+            std::vector<Wanted> wanted);
   BatchView(const BatchView&) = delete;
   BatchView& operator=(const BatchView&) = delete;
-  BatchView(BatchView&&) = default;
-  BatchView& operator=(BatchView&&) = default;
 
   std::span<graph::Node* const> nodes() const { return nodes_; }
   // Values that the nodes read and that are computed elsewhere: leaves of the batch, and nodes of
@@ -42,16 +41,6 @@ class BatchView {
   // How many of the nodes check indices.
   std::size_t sites() const { return sites_; }
 
-  // For building a view: nodes in recording order, after the leaves that they read.
-  void add_node(graph::Node* node, Wanted wanted);
-  void add_leaf(graph::Node* node);
-  void set_wanted(std::size_t number, Wanted wanted) { wanted_[number] = wanted; }
-  // Makes a node of the view alone, which stands for a part of a recorded one: it does the same to
-  // other inputs, with other attributes, and its result is like the one given. It is still to be
-  // added.
-  graph::Node* make_part(const graph::Node& whole, const graph::Node& result,
-                         std::span<graph::Node* const> inputs, std::span<const std::int64_t> attrs);
-
  private:
   using Numbers = std::unordered_map<const graph::Node*, std::uint32_t>;
   static std::uint32_t find(const Numbers& numbers, const graph::Node& node) {
@@ -59,16 +48,12 @@ class BatchView {
     return found != numbers.end() ? found->second : kNone;
   }
 
+  void number_nodes();
+
   std::vector<graph::Node*> nodes_, leaves_;
   std::vector<Wanted> wanted_;
   Numbers numbers_, leaf_numbers_;
   std::size_t sites_ = 0;
-  struct Part {
-    graph::Node node;
-    std::vector<graph::Node*> inputs;
-    std::vector<std::int64_t> attrs;
-  };
-  std::deque<Part> parts_;
 };
 
 }  // namespace volta::plan
