@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 
 #include "plan/lower/visits.h"
 
@@ -18,35 +17,42 @@ struct Interval {
 
 std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 255) & ~255ull; }
 
-// Occupied addresses, as disjoint ranges that do not touch.
+// Occupied addresses, as disjoint ranges that do not touch, in ascending order.
 class Ranges {
  public:
   void add(std::uint64_t begin, std::uint64_t end) {
-    auto next = ends_.upper_bound(begin);
-    if (next != ends_.begin() && std::prev(next)->second >= begin) {
-      --next;
-      begin = next->first;
+    auto first =
+        std::lower_bound(ranges_.begin(), ranges_.end(), begin,
+                         [](const Range& range, std::uint64_t at) { return range.end < at; });
+    auto last = first;
+    for (; last != ranges_.end() && last->begin <= end; ++last) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
     }
-    while (next != ends_.end() && next->first <= end) {
-      end = std::max(end, next->second);
-      next = ends_.erase(next);
+    if (first == last) {
+      ranges_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      ranges_.erase(first + 1, last);
     }
-    ends_.emplace_hint(next, begin, end);
   }
   // The first address from `at` on with room for `bytes`.
   std::uint64_t room(std::uint64_t at, std::uint64_t bytes) const {
     ++visits().placed;
-    auto next = ends_.upper_bound(at);
-    if (next != ends_.begin() && std::prev(next)->second > at) at = std::prev(next)->second;
-    for (; next != ends_.end() && next->first < at + bytes; ++next) {
+    auto next = std::upper_bound(ranges_.begin(), ranges_.end(), at,
+                                 [](std::uint64_t a, const Range& range) { return a < range.end; });
+    for (; next != ranges_.end() && next->begin < at + std::max<std::uint64_t>(bytes, 1); ++next) {
       ++visits().placed;
-      at = next->second;
+      at = std::max(at, next->end);
     }
     return at;
   }
 
  private:
-  std::map<std::uint64_t, std::uint64_t> ends_;  // end of each range, by its begin
+  struct Range {
+    std::uint64_t begin, end;
+  };
+  std::vector<Range> ranges_;
 };
 
 // A segment tree over the steps that records occupied addresses. A node stores the ranges that are

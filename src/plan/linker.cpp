@@ -44,15 +44,15 @@ struct Part {
 
 class Linker {
  public:
-  Linker(const Batch& batch, const std::vector<bool>& donatable, const DeviceEntry& entry,
-         GroupingCache& groupings, StretchCache& cache, std::uint32_t id)
+  Linker(const Batch& batch, const Stretches& stretches, const std::vector<bool>& donatable,
+         const DeviceEntry& entry, GroupingCache& groupings, StretchCache& cache, std::uint32_t id)
       : batch_(batch),
         donatable_(donatable),
         entry_(entry),
         groupings_(groupings),
         cache_(cache),
         id_(id),
-        stretches_(batch),
+        stretches_(stretches),
         leaf_uses_(batch.leaves.size()),
         leaf_of_(stretches_.node_count(), Batch::kNoLeaf),
         places_(stretches_.node_count()) {
@@ -80,8 +80,6 @@ class Linker {
     settle();
     return std::move(plan_);
   }
-
-  std::size_t stretches() const { return stretches_.all().size(); }
 
  private:
   // What is known of a leaf of the batch while stretches are linked in order.
@@ -116,7 +114,7 @@ class Linker {
   GroupingCache& groupings_;
   StretchCache& cache_;
   std::uint32_t id_;
-  Stretches stretches_;
+  const Stretches& stretches_;
   std::vector<LeafUse> leaf_uses_;
   std::vector<std::uint32_t> leaf_of_;  // per node: the leaf whose variable it was assigned to
   std::vector<BufferRef> places_;       // per node that other stretches read: where its value lies
@@ -487,15 +485,14 @@ void StretchCache::clear() {
   bytes_ = 0;
 }
 
-std::unique_ptr<Plan> link_plan(const Batch& batch, const std::vector<bool>& donatable,
-                                const DeviceEntry& entry, GroupingCache& groupings,
-                                StretchCache& stretches, Account* account) {
+std::unique_ptr<Plan> link_plan(const Batch& batch, const Stretches& stretches,
+                                const std::vector<bool>& donatable, const DeviceEntry& entry,
+                                GroupingCache& groupings, StretchCache& cache, Account* account) {
   const std::uint32_t id = next_plan_id();
-  Linker linker(batch, donatable, entry, groupings, stretches, id);
-  const Draft draft = linker.run();
+  const Draft draft = Linker(batch, stretches, donatable, entry, groupings, cache, id).run();
   if (account != nullptr) {
     account->add_results(batch, draft.results, origins_of(draft));
-    account->explanation.stretches = static_cast<int>(linker.stretches());
+    account->explanation.stretches = static_cast<int>(stretches.all().size());
   }
   return instantiate(draft, entry, false, id, [](Extent extent) { return extent.hint(); });
 }

@@ -14,6 +14,7 @@
 #include "graph/record/recorder.h"
 #include "plan/draft.h"
 #include "plan/plan.h"
+#include "plan/stretches.h"
 
 namespace volta::plan {
 
@@ -54,8 +55,9 @@ class StretchCache {
 };
 
 // Plans a batch by its stretches. Those that are not in the cache are planned and put there.
-std::unique_ptr<Plan> link_plan(const graph::Batch& batch, const std::vector<bool>& donatable,
-                                const DeviceEntry& entry, GroupingCache& groupings,
-                                StretchCache& stretches, Account* account = nullptr);
+std::unique_ptr<Plan> link_plan(const graph::Batch& batch, const Stretches& stretches,
+                                const std::vector<bool>& donatable, const DeviceEntry& entry,
+                                GroupingCache& groupings, StretchCache& cache,
+                                Account* account = nullptr);
 
 }  // namespace volta::plan

@@ -97,7 +97,7 @@ void evict_plan(DeviceRuntime& runtime, std::list<DeviceRuntime::Entry>::iterato
   retire(runtime, *entry->plan);
   runtime.held.host -= entry->held.host;
   runtime.held.device -= entry->held.device;
-  if (entry->linked) --runtime.linked_plans;
+  if (entry->linked) --runtime.links.plans;
   runtime.by_key.erase(entry->key);
   runtime.plans.erase(entry);
   // The holes that plans leave in the heap are seldom filled exactly: without this, resident memory
@@ -119,7 +119,8 @@ void evict(DeviceEntry& entry, bool all) {
     runtime.groupings.clear();
     runtime.structures.clear();
     runtime.stretches.clear();
-    runtime.linked.clear();
+    runtime.links.stretches.clear();
+    runtime.links.structures.clear();
   }
   tell(runtime);
 }

@@ -52,8 +52,7 @@ struct DeviceRuntime {
   GroupingCache groupings;
   Structures structures;
   StretchCache stretches;
-  LinkedStructures linked;
-  std::size_t linked_plans = 0;
+  LinkHistory links;
   std::array<graph::Buffer*, kComputeStreams> arenas{};
   std::optional<std::size_t> running;  // the stream whose plan is being given its memory
   std::vector<std::unique_ptr<graph::Batch>> spare;

@@ -80,11 +80,11 @@ Plan* known_plan(DeviceRuntime& runtime, const Key& key) {
   if (found == runtime.by_key.end()) return nullptr;
   DeviceRuntime::Entry& entry = *found->second;
   if (entry.linked) {
-    if (runtime.linked.times(*entry.linked) >= kMostLinks) {
+    if (runtime.links.structures.of(*entry.linked) >= kMostLinks) {
       evict_plan(runtime, found->second);
       return nullptr;
     }
-    runtime.linked.note(*entry.linked);
+    runtime.links.structures.note(*entry.linked);
   }
   runtime.plans.splice(runtime.plans.begin(), runtime.plans, found->second);
   return entry.plan.get();
@@ -92,7 +92,7 @@ Plan* known_plan(DeviceRuntime& runtime, const Key& key) {
 
 // Evicts the linked plan used longest ago if there are too many.
 void limit_linked_plans(DeviceRuntime& runtime) {
-  if (runtime.linked_plans <= kMaxLinkedPlans) return;
+  if (runtime.links.plans <= kMaxLinkedPlans) return;
   auto entry = std::prev(runtime.plans.end());
   while (!entry->linked) --entry;
   evict_plan(runtime, entry);
@@ -104,7 +104,7 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
                     graph::Familiarity& familiarity) {
   const Key key = key_of(batch, stream, runtime.donatable);
   if (Plan* known = known_plan(runtime, key)) {
-    note_batch(familiarity, batch, true);
+    note_known(familiarity, batch);
     return *known;
   }
   std::optional<graph::Hash> linked;
@@ -112,15 +112,18 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
     const profiling::HostSpan span("planning");
     graph::Hash structure = structure_of(batch, runtime.donatable);
     structure.mix(stream);
-    if (is_to_be_linked(runtime, familiarity, batch, structure)) {
-      linked = structure;
-      runtime.linked.note(structure);
-      note_batch(familiarity, batch, false);
-      count(live_counters().plans_linked);
-      return link_plan(batch, runtime.donatable, runtime.entry, runtime.groupings,
-                       runtime.stretches);
+    if (runtime.structures.knows(structure)) {
+      note_known(familiarity, batch);
+    } else if (may_be_linked(batch)) {
+      const Stretches stretches(batch);
+      if (note_unknown(familiarity, runtime.links, structure, stretches)) {
+        linked = structure;
+        runtime.links.structures.note(structure);
+        count(live_counters().plans_linked);
+        return link_plan(batch, stretches, runtime.donatable, runtime.entry, runtime.groupings,
+                         runtime.stretches);
+      }
     }
-    note_batch(familiarity, batch, runtime.structures.knows(structure));
     auto resized = runtime.structures.plan_for(batch, structure, runtime.donatable, runtime.entry,
                                                runtime.groupings);
     if (resized != nullptr) return resized;
@@ -134,7 +137,7 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
   runtime.plans.push_front({.key = key, .plan = std::move(plan), .linked = linked});
   runtime.by_key[key] = runtime.plans.begin();
   if (linked) {
-    ++runtime.linked_plans;
+    ++runtime.links.plans;
     limit_linked_plans(runtime);
   }
   count_plan(runtime, runtime.plans.front());

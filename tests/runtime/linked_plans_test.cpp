@@ -1,9 +1,13 @@
 // Steps that never repeat: their plans are linked from stretches that were planned before. A linked
-// plan computes the bits of the plan of the whole batch.
+// plan computes what the plan of the whole batch computes. Kernels that are cut elsewhere round
+// elsewhere: a product and a sum in one kernel are rounded once where the processor can do that,
+// and the order of a sum's terms is that of its kernel. So exact programs are compared bit by bit,
+// and others in f64, where rounding is 1e-16.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -41,17 +45,17 @@ Tensor numbers(const Shape& shape, int salt) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] =
         static_cast<float>((i * 37 + static_cast<std::size_t>(salt) * 11) % 31) / 16 - 0.9375f;
-  return from_vector(values, shape, here());
+  return from_vector(values, shape, here()).to(DType::f64);
 }
 
 // Losses, then parameters.
-using Values = std::vector<std::vector<float>>;
-void expect_same_bits(const Values& a, const Values& b) {
+using Values = std::vector<std::vector<double>>;
+void expect_close(const Values& a, const Values& b, double relative) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t n = 0; n < a.size(); ++n) {
     ASSERT_EQ(a[n].size(), b[n].size()) << n;
-    ASSERT_EQ(std::memcmp(a[n].data(), b[n].data(), a[n].size() * sizeof(float)), 0)
-        << "tensor " << n << " of " << a.size() << ": " << a[n][0] << " and " << b[n][0];
+    for (std::size_t i = 0; i < a[n].size(); ++i)
+      ASSERT_NEAR(a[n][i], b[n][i], relative * (1 + std::abs(b[n][i]))) << n << ", " << i;
   }
 }
 
@@ -64,19 +68,19 @@ class Program {
   virtual Tensor loss() = 0;
 
   // Trains; returns the losses and parameters.
-  Values train(int steps) {
+  virtual Values train(int steps) {
     Values values;
     for (int n = 0; n < steps; ++n) values.push_back({step()});
-    for (const Tensor& parameter : parameters_) values.push_back(parameter.to_vector<float>());
+    for (const Tensor& parameter : parameters_) values.push_back(parameter.to_vector<double>());
     return values;
   }
-  float step() {
+  double step() {
     optimizer_->zero_grad();
     const Tensor value = loss();
     value.backward();
     if (clips) nn::clip_grad_norm(parameters_, 0.5);
     optimizer_->step();
-    return value.item<float>();
+    return value.item<double>();
   }
 
   std::mt19937 draw;
@@ -85,7 +89,7 @@ class Program {
  protected:
   // Every module has numbers of its own, the same in every program.
   void add(nn::Module& module) {
-    module.to(test_device());
+    module.to(test_device()).to(DType::f64);
     for (Tensor parameter : module.parameters()) {
       const NoGrad off;
       parameter.copy_(numbers(parameter.shape(), static_cast<int>(parameters_.size())) / 4);
@@ -185,32 +189,96 @@ class Trees : public Program {
   nn::Linear leaf_{6, 10}, join_{20, 10}, gate_{20, 10}, head_{10, 1};
 };
 
+// The same training with linked plans and with whole ones.
 template <class Made>
-void expect_bits_of_whole_plans(const Made& make, int steps, bool clips = false) {
+std::pair<Values, Values> linked_and_whole(const Made& make, int steps, bool clips) {
   const auto train = [&](Linking linking) {
     const With with(linking);
     auto program = make();
     program.clips = clips;
     return program.train(steps);
   };
-  const Values whole = train(Linking::Never);
   const Counters before = counters();
-  const Values linked = train(Linking::Always);
-  EXPECT_GE(counters().plans_linked - before.plans_linked, static_cast<std::uint64_t>(steps));
-  expect_same_bits(linked, whole);
+  Values linked = train(Linking::Always);
+  EXPECT_GT(counters().plans_linked, before.plans_linked);
+  EXPECT_EQ(counters().plans_built, before.plans_built);
+  const std::uint64_t links = counters().plans_linked;
+  Values whole = train(Linking::Never);
+  EXPECT_EQ(counters().plans_linked, links);
+  return {std::move(linked), std::move(whole)};
+}
+template <class Made>
+void expect_values_of_whole_plans(const Made& make, int steps, bool clips = false) {
+  const auto [linked, whole] = linked_and_whole(make, steps, clips);
+  expect_close(linked, whole, 1e-11);
 }
 
-TEST(LinkedPlans, StochasticDepthHasTheBitsOfWholePlans) {
-  expect_bits_of_whole_plans([] { return StochasticDepth(4); }, 6);
+TEST(LinkedPlans, StochasticDepthTrainsAsWithWholePlans) {
+  expect_values_of_whole_plans([] { return StochasticDepth(4); }, 6);
 }
-TEST(LinkedPlans, ClippedStepsHaveTheBitsOfWholePlans) {
-  expect_bits_of_whole_plans([] { return StochasticDepth(3); }, 5, true);
+TEST(LinkedPlans, ClippedStepsTrainAsWithWholePlans) {
+  expect_values_of_whole_plans([] { return StochasticDepth(3); }, 5, true);
 }
-TEST(LinkedPlans, RecurrencesHaveTheBitsOfWholePlans) {
-  expect_bits_of_whole_plans([] { return Recurrence(); }, 6, true);
+TEST(LinkedPlans, RecurrencesTrainAsWithWholePlans) {
+  expect_values_of_whole_plans([] { return Recurrence(); }, 6, true);
 }
-TEST(LinkedPlans, TreesHaveTheBitsOfWholePlans) {
-  expect_bits_of_whole_plans([] { return Trees(); }, 6);
+TEST(LinkedPlans, TreesTrainAsWithWholePlans) {
+  expect_values_of_whole_plans([] { return Trees(); }, 6);
+}
+
+// All numbers are multiples of powers of two and small: no operation rounds, whatever its order.
+TEST(LinkedPlans, ExactProgramsHaveTheBitsOfWholePlans) {
+  const auto run = [](Linking linking) {
+    const With with(linking);
+    Values values;
+    for (std::uint32_t seed = 0; seed < 40; ++seed) {
+      std::mt19937 draw(seed);
+      std::vector<Tensor> weights;
+      for (int n = 0; n < 6; ++n) {
+        weights.push_back(floor(numbers({8, 8}, n) * 2));
+        weights.back().set_requires_grad(true);
+      }
+      Tensor x = floor(numbers({5, 8}, 9) * 4);
+      for (int n = 0; n < 12; ++n) {
+        const Tensor& weight = weights[draw() % 6];
+        switch (draw() % 6) {
+          case 0:
+            x = relu(matmul(x, weight)) * 0.25 + x;
+            break;
+          case 1:
+            x = x - x.transpose(0, 1).sum(0).reshape({5, 1}) * 0.125;
+            break;
+          case 2:
+            x = maximum(x, weight.narrow(0, 0, 5)) - 1;
+            break;
+          case 3:
+            x = concat({x.narrow(1, 4, 4), x.narrow(1, 0, 4) * 2}, 1);
+            break;
+          case 4:
+            x = where(x > 0, x, x * 0.5) + weight.sum(0).detach();
+            break;
+          default:
+            x = x + x.narrow(0, static_cast<std::int64_t>(draw() % 5), 1).expand({5, 8});
+        }
+      }
+      const Tensor loss = x.sum();
+      loss.backward();
+      values.push_back({loss.item<double>()});
+      for (const Tensor& weight : weights) {
+        if (weight.grad().defined()) values.push_back(weight.grad().to_vector<double>());
+      }
+      values.push_back(x.detach().to_vector<double>());
+    }
+    return values;
+  };
+  const Values linked = run(Linking::Always), whole = run(Linking::Never);
+  ASSERT_EQ(linked.size(), whole.size());
+  for (std::size_t n = 0; n < linked.size(); ++n) {
+    for (std::size_t i = 0; i < linked[n].size(); ++i)
+      ASSERT_EQ(std::bit_cast<std::uint64_t>(linked[n][i]),
+                std::bit_cast<std::uint64_t>(whole[n][i]))
+          << n << ", " << i << ": " << linked[n][i] << " and " << whole[n][i];
+  }
 }
 
 // After the warm-up, further steps are other graphs made of known stretches.
@@ -235,7 +303,7 @@ TEST(LinkedPlans, StochasticDepthPlansNothingAnyMore) {
 TEST(LinkedPlans, ClippedStochasticDepthPlansNothingAnyMore) {
   StochasticDepth program(8);
   program.clips = true;
-  expect_settles(program, 24, 20, 0);
+  expect_settles(program, 60, 20, 0);
 }
 TEST(LinkedPlans, TreesPlanLittleAfterAWhile) {
   Trees program;
@@ -323,13 +391,23 @@ TEST(LinkedPlans, AFailedStepCanBeRepeated) {
   with_faults([] {
     const With always(Linking::Always);
     const auto nothing = [] {};
+    forget_plans();
     const Outcome expected = train(3, 2, nothing, nothing);
     long calls = 0;
+    forget_plans();
     train(3, 2, [] { faults().count(); }, [&] { calls = faults().calls, faults().count(); });
     ASSERT_GT(calls, 0);
     ASSERT_GT(counters().plans_linked, 0u);
     for (long call = 1; call <= calls; ++call) {
-      const Outcome outcome = train(3, 2, [&] { faults().arm(call); }, [] { faults().count(); });
+      forget_plans();
+      std::string failed;
+      const Outcome outcome = train(
+          3, 2, [&] { faults().arm(call); },
+          [&] {
+            if (!faults().failed.empty()) failed = faults().failed;
+            faults().count();
+          });
+      if (failed == "supports") continue;  // asked while a step is recorded
       SCOPED_TRACE("call " + std::to_string(call));
       EXPECT_TRUE(outcome.changed.empty()) << outcome.changed.front();
       expect_equal(outcome, expected);

@@ -115,7 +115,6 @@ struct Batch {
 // (runtime/linking.h), which changes it under the device's lock.
 struct Familiarity {
   std::uint32_t unknown = 0, known = 0;  // in a row
-  bool varies = false;
 };
 
 // The recorder of one thread for one device and stream. Recorders are never freed, since another
