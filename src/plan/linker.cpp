@@ -45,13 +45,12 @@ struct Part {
 class Linker {
  public:
   Linker(const Batch& batch, const Stretches& stretches, const std::vector<bool>& donatable,
-         const DeviceEntry& entry, GroupingCache& groupings, StretchCache& cache, std::uint32_t id)
+         const DeviceEntry& entry, GroupingCache& groupings, StretchCache& cache)
       : batch_(batch),
         donatable_(donatable),
         entry_(entry),
         groupings_(groupings),
         cache_(cache),
-        id_(id),
         stretches_(stretches),
         leaf_uses_(batch.leaves.size()),
         leaf_of_(stretches_.node_count(), Batch::kNoLeaf),
@@ -113,7 +112,6 @@ class Linker {
   const DeviceEntry& entry_;
   GroupingCache& groupings_;
   StretchCache& cache_;
-  std::uint32_t id_;
   const Stretches& stretches_;
   std::vector<LeafUse> leaf_uses_;
   std::vector<std::uint32_t> leaf_of_;  // per node: the leaf whose variable it was assigned to
@@ -177,6 +175,7 @@ Part Linker::resolve(std::size_t number) {
 std::shared_ptr<const StretchDraft> Linker::draft_of(const Part& part, std::size_t number) {
   const Stretch& stretch = *part.stretch;
   graph::Hash key = stretch.hash;
+  key.mix(stretch.list != Stretch::kNoList ? 1 : 0);  // kernels of elements know how they merge
   std::vector<Wanted> wanted(stretch.nodes.size(), Wanted::No);
   std::vector<Successor> successors;
   for (std::uint32_t n = 0; n < stretch.nodes.size(); ++n) {
@@ -213,7 +212,7 @@ std::shared_ptr<const StretchDraft> Linker::planned(const Stretch& stretch,
   auto made = std::make_shared<StretchDraft>();
   made->draft = draft_plan(
       {.view = view, .sizes = sizes, .donatable = donatable, .successors = std::move(successors)},
-      entry_, groupings_, id_);
+      entry_, groupings_, next_plan_id());
   for (const Draft::Draw& draw : made->draft.steps) {
     std::string& text = made->merging_texts.emplace_back();
     if (stretch.list == Stretch::kNoList || draw.segments.empty()) continue;
@@ -488,13 +487,13 @@ void StretchCache::clear() {
 std::unique_ptr<Plan> link_plan(const Batch& batch, const Stretches& stretches,
                                 const std::vector<bool>& donatable, const DeviceEntry& entry,
                                 GroupingCache& groupings, StretchCache& cache, Account* account) {
-  const std::uint32_t id = next_plan_id();
-  const Draft draft = Linker(batch, stretches, donatable, entry, groupings, cache, id).run();
+  const Draft draft = Linker(batch, stretches, donatable, entry, groupings, cache).run();
   if (account != nullptr) {
     account->add_results(batch, draft.results, origins_of(draft));
     account->explanation.stretches = static_cast<int>(stretches.all().size());
   }
-  return instantiate(draft, entry, false, id, [](Extent extent) { return extent.hint(); });
+  return instantiate(draft, entry, false, next_plan_id(),
+                     [](Extent extent) { return extent.hint(); });
 }
 
 }  // namespace volta::plan

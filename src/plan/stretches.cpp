@@ -39,8 +39,7 @@ bool is_free_view(OpId op) {
   return op == OpId::expand || op == OpId::reshape || op == OpId::permute;
 }
 
-}  // namespace
-
+// After which of the consecutive nodes [first, end) a stretch ends, in ascending order.
 std::vector<std::size_t> cuts_of(const Batch& batch, std::size_t first, std::size_t end) {
   const std::size_t count = end - first;
   std::vector<std::uint8_t> readers(count, 0);  // a bit per place behind the node
@@ -80,6 +79,8 @@ std::vector<std::size_t> cuts_of(const Batch& batch, std::size_t first, std::siz
   }
   return cuts;
 }
+
+}  // namespace
 
 // Builds the stretches of a batch one after the other.
 class Cutter {

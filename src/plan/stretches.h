@@ -67,9 +67,4 @@ class Stretches {
   std::vector<ValueRef> leaves_;
 };
 
-// After which nodes the consecutive nodes [first, end) are cut, in ascending order; the last one is
-// end - 1. For tests.
-VOLTA_BACKEND_API std::vector<std::size_t> cuts_of(const graph::Batch& batch, std::size_t first,
-                                                   std::size_t end);
-
 }  // namespace volta::plan

@@ -57,6 +57,7 @@ void evict_down_to(DeviceRuntime& runtime, std::size_t least, bool all) {
          (all || runtime.plans.size() > kMaxPlans || is_over(runtime))) {
     evict_oldest(runtime);
   }
+  if (is_over(runtime)) runtime.stretches.clear();
 }
 
 }  // namespace
