@@ -33,9 +33,16 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-// Sizes from `least` to `most`, each once, in random order. The first ones are a warm-up that plans
-// each order of magnitude. Each of the others is timed when it is new and once more when it is
-// known.
+void print_row(const std::string& what, double known, double fresh, double first,
+               std::uint64_t plans, std::uint64_t compiled) {
+  std::printf("| %-34s | %9.2f | %9.2f | %5.2f | %9.1f | %5llu | %8llu |\n", what.c_str(), known,
+              fresh, fresh / known, first, static_cast<unsigned long long>(plans),
+              static_cast<unsigned long long>(compiled));
+  std::fflush(stdout);
+}
+
+// Sizes from `least` up to `most`, each once, in random order: the first ones are warm-up, which
+// plans each order of magnitude; then each is timed when it is new, and again at once.
 void measure(const std::string& what, std::int64_t least, std::int64_t most, int steps,
              Device device, const Step& step) {
   std::vector<std::int64_t> sizes;
@@ -56,10 +63,7 @@ void measure(const std::string& what, std::int64_t least, std::int64_t most, int
     step(sizes[n]);
     again.push_back(milliseconds(step, sizes[n], device));
   }
-  std::printf("| %-34s | %9.2f | %9.2f | %5.2f | %9.1f | %5llu | %8llu |\n", what.c_str(),
-              median(again), median(fresh), median(fresh) / median(again), first,
-              static_cast<unsigned long long>(plans), static_cast<unsigned long long>(compiled));
-  std::fflush(stdout);
+  print_row(what, median(again), median(fresh), first, plans, compiled);
 }
 
 Step mlp(Device device) {
@@ -138,6 +142,82 @@ Step cache(Device device) {
   };
 }
 
+// Stochastic depth: a training step leaves out residual blocks at random, so hardly any two steps
+// record the same operations. `depth` tells of each block whether it takes part.
+using DepthStep = std::function<void(const std::vector<bool>& depth)>;
+
+DepthStep stochastic_depth(Device device, int layers) {
+  constexpr std::int64_t kWidth = 64, kBatch = 2, kLength = 64, kWords = 96;
+  struct Network {
+    nn::Embedding words{kWords, kWidth};
+    std::vector<nn::LayerNorm> norms;
+    std::vector<nn::MultiheadAttention> attentions;
+    std::vector<nn::Sequential> layers;
+    nn::Linear head{kWidth, kWords};
+    std::unique_ptr<optim::Adam> optimizer;
+  };
+  auto network = std::make_shared<Network>();
+  std::vector<Tensor> parameters;
+  const auto add = [&](nn::Module& module) {
+    module.to(device);
+    for (const Tensor& parameter : module.parameters()) parameters.push_back(parameter);
+  };
+  add(network->words);
+  for (int n = 0; n < layers; ++n) {
+    for (int k = 0; k < 2; ++k) {
+      network->norms.emplace_back(kWidth);
+      add(network->norms.back());
+    }
+    network->attentions.emplace_back(kWidth, 4);
+    add(network->attentions.back());
+    network->layers.push_back(nn::Sequential(
+        {nn::Linear(kWidth, 4 * kWidth), nn::GELU(), nn::Linear(4 * kWidth, kWidth)}));
+    add(network->layers.back());
+  }
+  add(network->head);
+  network->optimizer = std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = 1e-3});
+  return [=](const std::vector<bool>& depth) {
+    const Tensor ids = randint(0, kWords, {kBatch, kLength}, {.device = device});
+    network->optimizer->zero_grad();
+    Tensor x = network->words(ids);
+    for (std::size_t n = 0; n < network->attentions.size(); ++n) {
+      if (depth[2 * n]) {
+        const Tensor y = network->norms[2 * n](x);
+        x = x + network->attentions[n](y, y, y);
+      }
+      if (depth[2 * n + 1]) x = x + network->layers[n](network->norms[2 * n + 1](x));
+    }
+    cross_entropy(network->head(x).reshape({kBatch * kLength, kWords}),
+                  ids.reshape({kBatch * kLength}))
+        .backward();
+    network->optimizer->step();
+  };
+}
+
+void measure_depth(const std::string& what, int blocks, int steps, Device device,
+                   const DepthStep& step) {
+  std::mt19937 draw(1);
+  const std::vector<bool> all(static_cast<std::size_t>(2 * blocks), true);
+  const auto some = [&] {
+    std::vector<bool> depth;
+    for (std::size_t n = 0; n < all.size(); ++n) depth.push_back(draw() % 10 >= 2);
+    return depth;
+  };
+  const auto timed = [&](const std::vector<bool>& depth) {
+    return milliseconds([&](std::int64_t) { step(depth); }, 0, device);
+  };
+  const double first = timed(all);
+  for (int n = 0; n < 4; ++n) step(all);
+  std::vector<double> fixed, varying;
+  for (int n = 0; n < steps; ++n) fixed.push_back(timed(all));
+  for (int n = 0; n < 24; ++n) step(some());
+  const Counters before = counters();
+  for (int n = 0; n < steps; ++n) varying.push_back(timed(some()));
+  const Counters now = counters();
+  print_row(what, median(fixed), median(varying), first, now.plans_built - before.plans_built,
+            now.compilations - before.compilations);
+}
+
 int run(int argc, char** argv) {
   Device device = Device::cpu();
   int steps = 30;
@@ -166,6 +246,8 @@ int run(int argc, char** argv) {
             device, transformer(device, layers));
   }
   measure("attention over 2 to 512 keys", 2, 512, steps, device, cache(device));
+  measure_depth("transformer of 12, stochastic depth", 12, steps, device,
+                stochastic_depth(device, 12));
   return 0;
 }
 

@@ -13,6 +13,10 @@ struct Counters {
   std::uint64_t nodes_recorded = 0;
   std::uint64_t submits = 0;  // plans run, whether built or replayed
   std::uint64_t plans_built = 0;
+  // Plans put together from stretches that were planned before, because no two of a program's steps
+  // were alike; and the stretches that were planned for them.
+  std::uint64_t plans_linked = 0;
+  std::uint64_t stretches_planned = 0;
   std::uint64_t compilations =
       0;  // kernels compiled, by NVRTC, OpenCL or the CPU executor's preparation
   std::uint64_t kernels_loaded = 0;  // kernels taken from the disk cache instead

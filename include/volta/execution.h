@@ -109,6 +109,9 @@ struct VOLTA_API Explanation {
   std::vector<StepInfo> steps;
   std::vector<ResultInfo> results;
   std::uint64_t arena_bytes = 0;
+  // The plan is linked from so many stretches that are planned apart, because no two of the
+  // program's steps were alike; 0 if it is planned as a whole.
+  int stretches = 0;
   int kernels() const;
   int library_calls() const;
 };

@@ -17,6 +17,8 @@ template <class Visit>
 void for_each_counter(Counters& totals, LiveCounters& live, Visit visit) {
   visit(totals.submits, live.submits);
   visit(totals.plans_built, live.plans_built);
+  visit(totals.plans_linked, live.plans_linked);
+  visit(totals.stretches_planned, live.stretches_planned);
   visit(totals.compilations, live.compilations);
   visit(totals.timings, live.timings);
   visit(totals.kernels_loaded, live.kernels_loaded);

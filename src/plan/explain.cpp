@@ -96,8 +96,7 @@ void Account::add_steps(const PlanSteps& steps) {
 }
 
 void Account::add_results(const graph::Batch& batch, const std::vector<Result>& results,
-                          const std::vector<int>& outputs, const std::vector<StepDraft>& steps,
-                          const Donation& donation) {
+                          const std::vector<OutputOrigin>& origins) {
   const auto leaf_name = [&](int leaf) {
     return name_of_node(*batch.leaves[static_cast<std::size_t>(leaf)].node);
   };
@@ -114,17 +113,13 @@ void Account::add_results(const graph::Batch& batch, const std::vector<Result>& 
       explanation.results.push_back(std::move(info));
       continue;
     }
-    const ValueId value = outputs[result.number];
-    for (std::size_t s = 0; s < steps.size() && info.step == 0; ++s) {
-      const auto& writes = steps[s].writes;
-      if (std::find(writes.begin(), writes.end(), value) != writes.end())
-        info.step = static_cast<int>(s) + 1;
-    }
-    if (donation.donor[value] >= 0) {
-      info.memory = "in place of " + leaf_name(donation.donor[value]);
-    } else if (donation.refused[value].leaf >= 0) {
-      info.memory = fmt::format("fresh memory, not {}: {}", leaf_name(donation.refused[value].leaf),
-                                donation.refused[value].why);
+    const OutputOrigin& origin = origins[result.number];
+    info.step = origin.step;
+    if (origin.donor >= 0) {
+      info.memory = "in place of " + leaf_name(origin.donor);
+    } else if (origin.refused >= 0) {
+      info.memory =
+          fmt::format("fresh memory, not {}: {}", leaf_name(origin.refused), origin.refusal);
     } else {
       info.memory = "fresh memory";
     }
@@ -147,8 +142,8 @@ std::string amount(std::uint64_t value, const char* unit) {
   return amount(static_cast<double>(value), unit);
 }
 
-std::string counted(int count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+std::string counted(int count, const char* one, const char* several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
 }  // namespace
@@ -168,10 +163,14 @@ std::ostream& operator<<(std::ostream& out, const Explanation& explanation) {
     operations += s.operations;
   }
   out << fmt::format("{}, {}: reads {}, writes {}, {}; {} of temporaries\n",
-                     counted(explanation.kernels(), "kernel"),
-                     counted(explanation.library_calls(), "library call"), amount(read, "B"),
-                     amount(written, "B"), amount(operations, "op"),
+                     counted(explanation.kernels(), "kernel", "kernels"),
+                     counted(explanation.library_calls(), "library call", "library calls"),
+                     amount(read, "B"), amount(written, "B"), amount(operations, "op"),
                      amount(explanation.arena_bytes, "B"));
+  if (explanation.stretches > 0) {
+    out << fmt::format("linked from {}, because the steps before were all different\n",
+                       counted(explanation.stretches, "stretch", "stretches"));
+  }
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     const StepInfo& s = explanation.steps[i];
     out << fmt::format("{:3}  {} ({}): {}\n", i + 1, s.kind, s.schedule, s.what);

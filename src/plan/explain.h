@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "graph/record/recorder.h"
-#include "plan/lower/ir.h"
+#include "plan/draft.h"
 #include "plan/plan.h"
-#include "plan/steps_builder.h"
 #include "volta/execution.h"
 
 namespace volta::plan {
@@ -28,10 +27,9 @@ struct VOLTA_BACKEND_API Account {
   SavedFor saved_for;
 
   void add_steps(const PlanSteps& steps);
-  // `outputs` are the values of the plan's outputs.
+  // `origins`: of each output of the plan.
   void add_results(const graph::Batch& batch, const std::vector<Result>& results,
-                   const std::vector<int>& outputs, const std::vector<StepDraft>& steps,
-                   const Donation& donation);
+                   const std::vector<OutputOrigin>& origins);
 };
 
 }  // namespace volta::plan

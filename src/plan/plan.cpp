@@ -1,136 +1,21 @@
-// Plans a batch: lowers, groups, builds kernels, merges steps. The result is a draft that may have
-// open sizes; plans are made from it by computing its numbers and placing its temporaries in
-// memory.
+// Planning a batch as a whole. The plan may have open sizes; plans for sizes are made from it by
+// computing its numbers and placing its temporaries in memory.
 #include "plan/plan.h"
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 #include "backend/registry.h"
-#include "kernel/observer.h"
-#include "plan/arena.h"
-#include "plan/calls/call.h"
-#include "plan/codegen/schedule.h"
-#include "plan/expand/rules.h"
+#include "plan/draft.h"
 #include "plan/explain.h"
 #include "plan/group/structure.h"
-#include "plan/lower/index_map.h"
-#include "plan/passes/passes.h"
-#include "plan/steps_builder.h"
 
 namespace volta::plan {
 namespace {
 
-std::uint32_t next_plan_id() {
-  static std::atomic<std::uint32_t> id{1};
-  return id.fetch_add(1, std::memory_order_relaxed);
-}
-
-// Drafts the step of a group that is a call.
-StepDraft call_step(const Values& values, const Grouping& grouping, const Group& group,
-                    bool massively_parallel) {
-  const Value& v = values[group.roots.front()];
-  StepDraft step;
-  step.call = v.call->draft({values, grouping.stored}, v, group.roots.size(), massively_parallel);
-  for (std::size_t k = 0; k < step.call.reads.size(); ++k) {
-    if (step.call.reads[k] < 0) throw NeedsStore{v.in[k]};
-    step.reads.push_back(memory_of(values, step.call.reads[k]));
-  }
-  step.writes = group.roots;
-  return step;
-}
-
-// Drafts the step of a group. Throws NeedsStore.
-StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
-                  bool massively_parallel) {
-  const Group& group = grouping.groups[g];
-  StepDraft step;
-  if (group.is_call) {
-    step = call_step(values, grouping, group, massively_parallel);
-  } else {
-    step.segments.push_back(
-        build_kernel(values, grouping, static_cast<int>(g), massively_parallel));
-  }
-  step.collect();
-  return step;
-}
-
-// Drafts the steps of all groups. If some groups cannot be expressed as kernels, `missing` receives
-// the values that must be stored first, and the returned steps are incomplete.
-std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
-                                bool massively_parallel, std::vector<int>& missing) {
-  std::vector<StepDraft> steps;
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-    const int root = grouping.groups[g].roots.front();
-    if (values[root].kind == ValueKind::Join) continue;
-    try {
-      steps.push_back(step_of(values, grouping, g, massively_parallel));
-    } catch (const NeedsStore& needs) {
-      missing.push_back(needs.value);
-    }
-  }
-  return steps;
-}
-
-// Returns the values with the plain sizes of planning.
-Values with_plain_sizes(const Values& values) {
-  Values result = values;
-  const auto close = [](std::vector<Extent>& extents) {
-    for (Extent& extent : extents) extent = extent.hint();
-  };
-  for (Value& v : result) {
-    v.shape = Shape(v.shape.hint());
-    close(v.attrs);
-    close(v.home_strides);
-    v.home_offset = v.home_offset.hint();
-  }
-  return result;
-}
-
-// Groups values and drafts their kernels, reusing the grouping of an earlier batch of the same
-// structure if it works at these sizes. If groups turn out not to be expressible, all values that
-// they need are stored and grouping starts again.
-//
-// Grouping uses the plain sizes of planning, because it is a choice and not a condition. Whether
-// its groups are right for other sizes is checked when they are laid out and when their kernels are
-// built.
-std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::vector<int>& outputs,
-                                   bool massively_parallel, GroupingCache& cache) {
-  const Values closed = open ? with_plain_sizes(values) : Values();
-  const Values& numbers = open ? closed : values;
-  const graph::Hash structure = structure_of(numbers, outputs);
-  std::vector<int> missing;
-  if (const auto known = cache.find(structure, values)) {
-    std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, missing);
-    if (missing.empty()) return steps;  // otherwise another grouping is needed at these sizes
-  }
-  PerValue<bool> must_store(values, false);
-  std::vector<bool> worth_storing;
-  for (;;) {
-    Grouping grouping =
-        Grouper(numbers, outputs, must_store, massively_parallel, worth_storing).run();
-    if (open && !lay_out(values, grouping))
-      throw std::logic_error("planner: groups do not fit the sizes they were made for");
-    missing.clear();
-    std::vector<StepDraft> steps = steps_of(values, grouping, massively_parallel, missing);
-    if (missing.empty()) {
-      cache.insert(structure, std::move(grouping));
-      return steps;
-    }
-    const PerValue<bool> before = must_store;
-    for (const int value : missing) {
-      const ValueId base = reshape_base(values, value);
-      if (before[base]) throw std::logic_error("planner: a stored value cannot be read back");
-      must_store[base] = true;
-    }
-  }
-}
-
-// For each node, whether it depends on an index that the batch checks.
+// Per node: whether it depends on an index that the batch checks.
 std::vector<bool> checked_nodes(const graph::Batch& batch) {
   std::vector<bool> checked(batch.nodes.size(), false);
   if (batch.sites.empty()) return checked;
@@ -145,287 +30,14 @@ std::vector<bool> checked_nodes(const graph::Batch& batch) {
   return checked;
 }
 
-// For each new value, the leaf whose variable it was assigned to.
-std::map<int, int> predecessors(const graph::Batch& batch, const Graph& graph) {
-  std::map<int, int> result;
+// The new values of variables whose old ones are leaves.
+std::vector<Successor> successors_of(const graph::Batch& batch) {
+  std::vector<Successor> successors;
   for (const graph::JournalEntry& entry : batch.journal) {
-    if (entry.leaf == graph::Batch::kNoLeaf) continue;
-    result[reshape_base(graph.values, graph.node_values[entry.assigned->index])] =
-        static_cast<int>(entry.leaf);
+    if (entry.leaf != graph::Batch::kNoLeaf)
+      successors.push_back({entry.assigned->index, entry.leaf});
   }
-  return result;
-}
-
-// The result of planning a batch: a plan whose numbers are extents.
-struct Draft {
-  struct Segment {  // a kernel's segment
-    std::vector<Extent> ints;
-    std::vector<BufferRef> buffers;
-    std::uint32_t first_arg = 0;
-    Extent largest = 0, bytes_read = 0, bytes_written = 0, operations = 0;
-  };
-  struct Buffer {  // a buffer that a call reads or writes
-    BufferRef buffer;
-    DType dtype;
-    Extent elements;
-  };
-  // In this struct, references to temporaries use `index`.
-  struct Draw {
-    Step step;
-    std::vector<Segment> segments;  // empty for a call
-    bool overwrites = false;        // whether a kernel writes into the buffer of a leaf
-    std::vector<Extent> sizes;
-    std::vector<Buffer> reads, writes;
-    int scratch = -1;  // the temporary that serves as scratch memory, or -1
-  };
-  std::vector<Draw> steps;
-  std::vector<Temporary> temporaries;
-  std::vector<Extent> leaf_bytes, output_bytes;
-  std::vector<Result> results;
-  std::vector<int> donor;
-  std::vector<std::uint32_t> arg_map;
-  std::vector<bool> checked;
-
-  template <class Visit>
-  void visit_extents(const Visit& visit) const;
-};
-
-template <class Visit>
-void Draft::visit_extents(const Visit& visit) const {
-  for (const Draw& step : steps) {
-    for (const Segment& segment : step.segments) {
-      for (const Extent extent : segment.ints) visit(extent);
-      for (const Extent extent :
-           {segment.largest, segment.bytes_read, segment.bytes_written, segment.operations}) {
-        visit(extent);
-      }
-    }
-    for (const Extent extent : step.sizes) visit(extent);
-    for (const auto* list : {&step.reads, &step.writes}) {
-      for (const Buffer& buffer : *list) visit(buffer.elements);
-    }
-  }
-  for (const Temporary& temporary : temporaries) visit(temporary.bytes);
-  for (const Extent extent : leaf_bytes) visit(extent);
-  for (const Extent extent : output_bytes) visit(extent);
-}
-
-Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes, bool open,
-                 const std::vector<bool>& donatable, const DeviceEntry& entry,
-                 GroupingCache& groupings, const graph::Node* only, Account* account,
-                 std::uint32_t id) {
-  Draft plan;
-  const bool massively_parallel = !entry.device.is_cpu();
-  Graph graph = lower(batch, sizes, entry, &graph::expansion_of);
-  run_passes(graph, id);
-  const Values& values = graph.values;
-
-  // Every held node is stored in the buffer of a stored value or of a leaf.
-  std::vector<int> held_values, output_values;
-  const std::vector<bool> checked = checked_nodes(batch);
-  std::vector<bool> leaf_kept(batch.leaves.size(), false);
-  PerValue<bool> is_output(values, false);
-  PerValue<int> output_number(values, -1);
-  for (const graph::Node* node : batch.nodes) {
-    if (only != nullptr ? node != only : !node->live) continue;
-    const ValueId base = reshape_base(values, graph.node_values[node->index]);
-    const Value& v = values[base];
-    held_values.push_back(graph.node_values[node->index]);
-    plan.checked.push_back(checked[node->index]);
-    if (v.kind == ValueKind::Leaf) {
-      leaf_kept[static_cast<std::size_t>(v.number)] = true;
-      plan.results.push_back(
-          {node->index, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
-      continue;
-    }
-    int& number = output_number[base];
-    if (number < 0) {
-      number = static_cast<int>(output_values.size());
-      output_values.push_back(base);
-      is_output[base] = true;
-      plan.output_bytes.push_back(v.shape.numel() * size_of(v.dtype));
-    }
-    plan.results.push_back({node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
-  }
-
-  std::vector<StepDraft> steps =
-      draft_steps(values, open, held_values, massively_parallel, groupings);
-  const std::map<int, int> predecessor = predecessors(batch, graph);
-  Donation donation{donatable, leaf_kept, is_output, predecessor, {}, {}};
-  donate(steps, values, donation);
-  steps = merge_horizontally(std::move(steps), values, is_output);
-  for (const int value : output_values) plan.donor.push_back(donation.donor[value]);
-  const Temporaries temporaries = temporaries_of(steps, values, is_output);
-  plan.temporaries = temporaries.all;
-  for (const graph::Leaf& leaf : batch.leaves)
-    plan.leaf_bytes.push_back(sizes.shape(*leaf.node).numel() * size_of(leaf.node->dtype));
-
-  const auto buffer = [&](ValueId value) {
-    if (values[value].kind == ValueKind::Leaf)
-      return BufferRef{BufferRef::Kind::Leaf, static_cast<std::uint32_t>(values[value].number), 0};
-    if (is_output[value])
-      return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[value]),
-                       0};
-    return BufferRef{BufferRef::Kind::Temp, static_cast<std::uint32_t>(temporaries.of_value[value]),
-                     0};
-  };
-  if (account != nullptr) account->add_results(batch, plan.results, output_values, steps, donation);
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    StepDraft& step = steps[s];
-    Draft::Draw& draw = plan.steps.emplace_back();
-    if (step.segments.empty()) {
-      draw.step = std::move(step.call.step);
-      draw.sizes = std::move(step.call.sizes);
-      draw.scratch = temporaries.of_step[s];
-      const auto add = [&](const std::vector<int>& from, std::vector<Draft::Buffer>& to) {
-        for (const int value : from)
-          to.push_back({buffer(value), values[value].dtype, values[value].shape.numel()});
-      };
-      add(step.reads, draw.reads);
-      add(step.writes, draw.writes);
-      continue;
-    }
-    KernelStep kernel;
-    kernel.label = step.segments.front().label;
-    for (KernelDraft& draft : step.segments) {
-      Draft::Segment& segment = draw.segments.emplace_back();
-      segment.ints = std::move(draft.ints);
-      segment.first_arg = static_cast<std::uint32_t>(plan.arg_map.size());
-      for (const int arg : draft.args) plan.arg_map.push_back(static_cast<std::uint32_t>(arg));
-      for (const int value : draft.slot_values) segment.buffers.push_back(buffer(value));
-      segment.largest = draft.largest;
-      segment.bytes_read = draft.bytes_read;
-      segment.bytes_written = draft.bytes_written;
-      segment.operations = draft.operations;
-      draw.overwrites = draw.overwrites || !draft.in_place.empty();
-    }
-    kernel.program =
-        std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
-    kernel::validate(*kernel.program);
-    kernel::report_program(*kernel.program);
-    draw.step = std::move(kernel);
-  }
-  return plan;
-}
-
-// Whether kernels with these schedules may be merged. Only Maps accept any vector length and tile.
-bool merge_alike(kernel::Schedule a, kernel::Schedule b) {
-  for (kernel::Schedule* schedule : {&a, &b}) {
-    schedule->horizontal = false;
-    if (schedule->kind != kernel::ScheduleKind::Map) continue;
-    schedule->vec = 1;
-    schedule->tile = 0;
-    schedule->tile_axis = -1;
-  }
-  return a == b;
-}
-
-// Returns the program of a kernel for other sizes: the same program with the schedule that planning
-// would have chosen. Null if planning would have made other decisions because of that schedule.
-std::shared_ptr<const kernel::Program> rescheduled(
-    const std::shared_ptr<const kernel::Program>& program, const Draft::Draw& step,
-    const KernelStep& kernel, std::span<const std::int64_t> largest,
-    std::span<const std::int64_t> bytes, bool massively_parallel) {
-  kernel::Schedule chosen;
-  std::int64_t most = -1;
-  for (std::size_t k = 0; k < kernel.segments.size(); ++k) {
-    const kernel::Schedule schedule =
-        choose_schedule(*program, kernel.segments[k].ints, largest[k], massively_parallel);
-    if (kernel.segments.size() > 1 && !merge_alike(schedule, program->schedule)) return nullptr;
-    if (bytes[k] > most) most = bytes[k], chosen = schedule;
-  }
-  chosen.horizontal = program->schedule.horizontal;
-  if (chosen == program->schedule) return program;
-  // Leaves may only be overwritten if no threads share a row.
-  if (step.overwrites && chosen.lanes > 1 && chosen.kind == kernel::ScheduleKind::Row)
-    return nullptr;
-  auto changed = std::make_shared<kernel::Program>(*program);
-  changed->schedule = chosen;
-  kernel::report_program(*changed);
-  return changed;
-}
-
-// Makes a plan from a draft; `number` returns the number of an extent. For sizes other than those
-// of planning, returns null if the plan does not support them.
-template <class Number>
-std::unique_ptr<Plan> instantiate(const Draft& draft, const DeviceEntry& entry, bool resized,
-                                  std::uint32_t id, const Number& number) {
-  const auto bytes_of = [&](Extent extent) { return static_cast<std::uint64_t>(number(extent)); };
-  auto plan = std::make_unique<Plan>();
-  PlanSteps& steps = plan->steps;
-  steps.id = id;
-  std::vector<std::uint64_t> bytes, offsets;
-  for (const Temporary& temporary : draft.temporaries) bytes.push_back(bytes_of(temporary.bytes));
-  steps.arena_bytes = place_temporaries(draft.temporaries, bytes, offsets);
-  for (const Extent extent : draft.leaf_bytes) steps.leaf_bytes.push_back(bytes_of(extent));
-  for (const Extent extent : draft.output_bytes) steps.output_bytes.push_back(bytes_of(extent));
-  const auto placed = [&](BufferRef buffer) {
-    if (buffer.kind != BufferRef::Kind::Temp) return buffer;
-    return BufferRef{BufferRef::Kind::Temp, 0, offsets[buffer.index]};
-  };
-  std::vector<std::int64_t> numbers, largest, moved;
-  std::vector<BufferRef> reads, writes;
-  std::vector<CallBuffer> read_sizes, written_sizes;
-  steps.steps.reserve(draft.steps.size());
-  for (const Draft::Draw& from : draft.steps) {
-    Step& step = steps.steps.emplace_back(from.step);
-    if (from.segments.empty()) {
-      const Call& call = *call_of(step);
-      if (resized) {
-        numbers.clear();
-        for (const Extent extent : from.sizes) numbers.push_back(number(extent));
-        if (!numbers.empty() && !call.resize(step, numbers)) return nullptr;
-        if (call.asks_support(step) && !entry.backend.takes(entry.index, step).taken)
-          return nullptr;
-      }
-      const auto add = [&](const std::vector<Draft::Buffer>& list, std::vector<BufferRef>& to,
-                           std::vector<CallBuffer>& sizes) {
-        to.clear();
-        sizes.clear();
-        for (const Draft::Buffer& buffer : list) {
-          to.push_back(placed(buffer.buffer));
-          sizes.push_back({buffer.dtype, number(buffer.elements)});
-        }
-      };
-      add(from.reads, reads, read_sizes);
-      add(from.writes, writes, written_sizes);
-      const std::uint64_t scratch =
-          from.scratch >= 0 ? offsets[static_cast<std::size_t>(from.scratch)] : 0;
-      bind(step, reads, writes, {BufferRef::Kind::Temp, 0, scratch});
-      steps.costs.push_back(call.cost(step, read_sizes, written_sizes));
-      continue;
-    }
-    auto& kernel = std::get<KernelStep>(step);
-    StepCost& cost = steps.costs.emplace_back();
-    largest.clear();
-    moved.clear();
-    for (const Draft::Segment& segment : from.segments) {
-      Binding& binding = kernel.segments.emplace_back();
-      binding.first_arg = segment.first_arg;
-      binding.ints.reserve(segment.ints.size());
-      for (const Extent extent : segment.ints) binding.ints.push_back(number(extent));
-      for (const BufferRef& buffer : segment.buffers) binding.buffers.push_back(placed(buffer));
-      const StepCost part{.bytes_read = bytes_of(segment.bytes_read),
-                          .bytes_written = bytes_of(segment.bytes_written),
-                          .operations = bytes_of(segment.operations)};
-      cost.bytes_read += part.bytes_read;
-      cost.bytes_written += part.bytes_written;
-      cost.operations += part.operations;
-      largest.push_back(number(segment.largest));
-      moved.push_back(static_cast<std::int64_t>(part.bytes_read + part.bytes_written));
-    }
-    if (!resized) continue;
-    kernel.program =
-        rescheduled(kernel.program, from, kernel, largest, moved, !entry.device.is_cpu());
-    if (kernel.program == nullptr) return nullptr;
-  }
-  plan->results = draft.results;
-  plan->donor = draft.donor;
-  plan->arg_map = draft.arg_map;
-  plan->checked = draft.checked;
-  steps.arg_words = static_cast<std::uint32_t>(plan->arg_map.size());
-  plan->kept.resize(steps.output_bytes.size());
-  return plan;
+  return successors;
 }
 
 class OpenPlanOfDraft final : public OpenPlan {
@@ -460,6 +72,19 @@ class OpenPlanOfDraft final : public OpenPlan {
 
 }  // namespace
 
+std::uint32_t next_plan_id() {
+  static std::atomic<std::uint32_t> id{1};
+  return id.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::vector<bool> checked_results(const graph::Batch& batch, const std::vector<Result>& results) {
+  const std::vector<bool> checked = checked_nodes(batch);
+  std::vector<bool> of_results;
+  of_results.reserve(results.size());
+  for (const Result& result : results) of_results.push_back(checked[result.node]);
+  return of_results;
+}
+
 Plan::Plan() = default;
 
 Plan::~Plan() { drop_kept(); }
@@ -482,8 +107,13 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
                                  const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only, Account* account) {
   const std::uint32_t id = next_plan_id();
-  const Draft draft =
-      draft_plan(batch, BatchSizes(batch), false, donatable, entry, groupings, only, account, id);
+  const BatchView view(batch);
+  const BatchSizes sizes(view);
+  std::vector<OutputOrigin> origins;
+  Draft draft = draft_plan({view, sizes, false, donatable, successors_of(batch), only}, entry,
+                           groupings, id, account != nullptr ? &origins : nullptr);
+  draft.checked = checked_results(batch, draft.results);
+  if (account != nullptr) account->add_results(batch, draft.results, origins);
   return instantiate(draft, entry, false, id, [](Extent extent) { return extent.hint(); });
 }
 
@@ -491,9 +121,11 @@ std::unique_ptr<OpenPlan> build_open_plan(const graph::Batch& batch, SizePattern
                                           const std::vector<bool>& donatable,
                                           const DeviceEntry& entry, GroupingCache& groupings) {
   OpenSizes open;
-  const BatchSizes sizes(batch, pattern.extents(sizes_of(batch), open));
-  Draft draft =
-      draft_plan(batch, sizes, true, donatable, entry, groupings, nullptr, nullptr, next_plan_id());
+  const BatchView view(batch);
+  const BatchSizes sizes(view, pattern.extents(sizes_of(batch), open));
+  Draft draft = draft_plan({view, sizes, true, donatable, successors_of(batch)}, entry, groupings,
+                           next_plan_id());
+  draft.checked = checked_results(batch, draft.results);
   std::vector<Extent> wanted;
   draft.visit_extents([&](Extent extent) { wanted.push_back(extent); });
   return std::make_unique<OpenPlanOfDraft>(std::move(pattern), std::move(draft),

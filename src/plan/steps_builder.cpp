@@ -228,17 +228,6 @@ void donate(std::vector<StepDraft>& steps, const Values& values, Donation& donat
 
 namespace {
 
-// The program text that decides which kernels merge. Vector length and tile of a Map are left out,
-// because they work for any size.
-std::string merging_text(kernel::Program program) {
-  if (program.schedule.kind == kernel::ScheduleKind::Map) {
-    program.schedule.vec = 1;
-    program.schedule.tile = 0;
-    program.schedule.tile_axis = -1;
-  }
-  return kernel::to_text(program);
-}
-
 // The schedule of the segment that moves most bytes.
 kernel::Schedule common_schedule(const std::vector<KernelDraft>& segments) {
   const auto most = std::max_element(
@@ -465,6 +454,15 @@ void Merger::merge(std::vector<int> members) {
 }
 
 }  // namespace
+
+std::string merging_text(kernel::Program program) {
+  if (program.schedule.kind == kernel::ScheduleKind::Map) {
+    program.schedule.vec = 1;
+    program.schedule.tile = 0;
+    program.schedule.tile_axis = -1;
+  }
+  return kernel::to_text(program);
+}
 
 Temporaries temporaries_of(const std::vector<StepDraft>& steps, const Values& values,
                            const PerValue<bool>& is_output) {

@@ -2,6 +2,7 @@
 #include "runtime/cache_bounds.h"
 
 #include <atomic>
+#include <iterator>
 #include <variant>
 
 #include "backend/pool.h"
@@ -36,7 +37,7 @@ bool is_over(const DeviceRuntime& runtime) {
   const std::uint64_t limit = entry.cached.limit.load(std::memory_order_relaxed);
   const SharedBytes shared = entry.backend.shared_bytes(entry.index);
   return runtime.held.host + runtime.groupings.bytes() + runtime.structures.bytes() +
-                 shared.kernels + shared.libraries >
+                 runtime.stretches.bytes() + shared.kernels + shared.libraries >
              limit ||
          runtime.held.device > limit;
 }
@@ -45,7 +46,8 @@ bool is_over(const DeviceRuntime& runtime) {
 void tell(const DeviceRuntime& runtime) {
   CachedBytes& cached = runtime.entry.cached;
   cached.plans.store(runtime.plans.size(), std::memory_order_relaxed);
-  cached.plan_host.store(runtime.held.host + runtime.structures.bytes(), std::memory_order_relaxed);
+  cached.plan_host.store(runtime.held.host + runtime.structures.bytes() + runtime.stretches.bytes(),
+                         std::memory_order_relaxed);
   cached.plan_device.store(runtime.held.device, std::memory_order_relaxed);
   cached.groupings.store(runtime.groupings.bytes(), std::memory_order_relaxed);
 }
@@ -55,6 +57,7 @@ void evict_down_to(DeviceRuntime& runtime, std::size_t least, bool all) {
          (all || runtime.plans.size() > kMaxPlans || is_over(runtime))) {
     evict_oldest(runtime);
   }
+  if (is_over(runtime)) runtime.stretches.clear();
 }
 
 }  // namespace
@@ -91,21 +94,23 @@ void count_plan(DeviceRuntime& runtime, DeviceRuntime::Entry& entry) {
   tell(runtime);
 }
 
-void evict_oldest(DeviceRuntime& runtime) {
-  DeviceRuntime::Entry& oldest = runtime.plans.back();
-  retire(runtime, *oldest.plan);
-  runtime.held.host -= oldest.held.host;
-  runtime.held.device -= oldest.held.device;
-  runtime.by_key.erase(oldest.key);
-  runtime.plans.pop_back();
-  // The holes that evicted plans leave in the heap are seldom filled exactly. Without this,
-  // resident memory would keep growing although the plans do not.
+void evict_plan(DeviceRuntime& runtime, std::list<DeviceRuntime::Entry>::iterator entry) {
+  retire(runtime, *entry->plan);
+  runtime.held.host -= entry->held.host;
+  runtime.held.device -= entry->held.device;
+  if (entry->linked) --runtime.links.plans;
+  runtime.by_key.erase(entry->key);
+  runtime.plans.erase(entry);
+  // The holes that plans leave in the heap are seldom filled exactly: without this, resident memory
+  // goes on growing although the plans do not.
   constexpr unsigned kEvictionsPerReturn = 64;
   static std::atomic<unsigned> evictions{0};
   if (evictions.fetch_add(1, std::memory_order_relaxed) % kEvictionsPerReturn ==
       kEvictionsPerReturn - 1)
     platform::return_free_memory();
 }
+
+void evict_oldest(DeviceRuntime& runtime) { evict_plan(runtime, std::prev(runtime.plans.end())); }
 
 void evict(DeviceEntry& entry, bool all) {
   DeviceRuntime& runtime = *entry.runtime;
@@ -114,6 +119,9 @@ void evict(DeviceEntry& entry, bool all) {
   if (all) {
     runtime.groupings.clear();
     runtime.structures.clear();
+    runtime.stretches.clear();
+    runtime.links.stretches.clear();
+    runtime.links.structures.clear();
   }
   tell(runtime);
 }

@@ -19,7 +19,9 @@ HeldBytes held_by(const Plan& plan);
 // ran, because a run may capture a graph. Then evicts the least recently used plans until the
 // caches are within their bounds; the most recently used plan always stays.
 void count_plan(DeviceRuntime& runtime, DeviceRuntime::Entry& entry);
-// Evicts the least recently used plan.
+// Evicts a plan.
+void evict_plan(DeviceRuntime& runtime, std::list<DeviceRuntime::Entry>::iterator entry);
+// Evicts the plan used longest ago.
 void evict_oldest(DeviceRuntime& runtime);
 // Implements DeviceEntry::evict.
 void evict(DeviceEntry& entry, bool all);

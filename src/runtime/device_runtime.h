@@ -15,7 +15,9 @@
 #include "backend/registry.h"
 #include "graph/record/recorder.h"
 #include "plan/group/structure.h"
+#include "plan/linker.h"
 #include "plan/plan.h"
+#include "runtime/linking.h"
 #include "runtime/structures.h"
 
 namespace volta::plan {
@@ -40,6 +42,7 @@ struct DeviceRuntime {
     // The memory that the plan and its executable held when last counted (cache_bounds.h).
     HeldBytes held = {}, executable = {};
     bool counted = false;
+    std::optional<graph::Hash> linked = std::nullopt;  // the structure, if the plan is linked
   };
   DeviceEntry& entry;
   std::uint64_t runs = 0;
@@ -48,6 +51,8 @@ struct DeviceRuntime {
   HeldBytes held;  // total over all plans
   GroupingCache groupings;
   Structures structures;
+  StretchCache stretches;
+  LinkHistory links;
   std::array<graph::Buffer*, kComputeStreams> arenas{};
   std::optional<std::size_t> running;  // the stream whose plan is currently being given its memory
   std::vector<std::unique_ptr<graph::Batch>> spare;

@@ -2,6 +2,7 @@
 #include "plan/explain.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -43,6 +44,30 @@ void collect_saves(const Tensor& tensor, std::unordered_set<const graph::Tape*>&
   }
 }
 
+// The stretches from which submitting the recorder now would link its plan; null if the batch is
+// planned as a whole.
+std::unique_ptr<plan::Stretches> linked_stretches(const plan::DeviceRuntime& runtime,
+                                                  const graph::Recorder& recorder,
+                                                  const plan::Key& key,
+                                                  const std::vector<bool>& donatable) {
+  using namespace plan;  // NOLINT(google-build-using-namespace): its planner is asked here
+  const graph::Batch& batch = recorder.batch;
+  std::unique_ptr<Stretches> stretches;
+  if (const auto known = runtime.by_key.find(key); known != runtime.by_key.end()) {
+    const auto& linked = known->second->linked;
+    if (linked && runtime.links.structures.of(*linked) < kMostLinks)
+      stretches = std::make_unique<Stretches>(batch);
+    return stretches;
+  }
+  graph::Hash structure = structure_of(batch, donatable);
+  structure.mix(0);
+  if (runtime.structures.knows(structure) || !may_be_linked(batch)) return stretches;
+  stretches = std::make_unique<Stretches>(batch);
+  if (!would_be_linked(recorder.familiarity, runtime.links, structure, *stretches))
+    stretches.reset();
+  return stretches;
+}
+
 // Describes the plan that submitting the recorder now would run.
 Explanation explain_recorder(graph::Recorder& recorder, const plan::SavedFor& saved_for) {
   using namespace plan;  // NOLINT(google-build-using-namespace): its planner is asked here
@@ -51,10 +76,14 @@ Explanation explain_recorder(graph::Recorder& recorder, const plan::SavedFor& sa
   const std::lock_guard guard(recorder.lock);
   if (recorder.batch.live == 0) return {};
   std::vector<bool> donatable;
-  key_of(recorder.batch, 0, donatable);
+  const Key key = key_of(recorder.batch, 0, donatable);
   Account account{{}, entry.backend.figures(entry.index), saved_for};
-  const auto plan =
-      build_plan(recorder.batch, donatable, entry, runtime_of(entry).groupings, nullptr, &account);
+  DeviceRuntime& runtime = runtime_of(entry);
+  const auto stretches = linked_stretches(runtime, recorder, key, donatable);
+  const auto plan = stretches ? link_plan(recorder.batch, *stretches, donatable, entry,
+                                          runtime.groupings, runtime.stretches, &account)
+                              : build_plan(recorder.batch, donatable, entry, runtime.groupings,
+                                           nullptr, &account);
   if (!entry.device.is_cpu()) tune(entry.backend, entry.index, plan->steps, Unknown::Leave);
   account.add_steps(plan->steps);
   return std::move(account.explanation);
@@ -79,6 +108,7 @@ Explanation explain(std::span<const Tensor> tensors) {
     if (recorder == nullptr) continue;
     Explanation part = explain_recorder(*recorder, saved_for);
     all.arena_bytes += part.arena_bytes;
+    all.stretches += part.stretches;
     const int before = static_cast<int>(all.steps.size());
     for (StepInfo& step : part.steps) all.steps.push_back(std::move(step));
     for (ResultInfo& result : part.results) {

@@ -2,7 +2,9 @@
 #include "runtime/plan_cache.h"
 
 #include <exception>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "backend/pool.h"
@@ -70,16 +72,58 @@ void retire(DeviceRuntime& runtime, const Plan& plan) {
   plan.checks->close();
 }
 
-Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream) {
-  const Key key = key_of(batch, stream, runtime.donatable);
-  if (const auto found = runtime.by_key.find(key); found != runtime.by_key.end()) {
-    runtime.plans.splice(runtime.plans.begin(), runtime.plans, found->second);
-    return *found->second->plan;
+namespace {
+
+// The plan of a key, if it is to be used again: a linked one is only for a few times.
+Plan* known_plan(DeviceRuntime& runtime, const Key& key) {
+  const auto found = runtime.by_key.find(key);
+  if (found == runtime.by_key.end()) return nullptr;
+  DeviceRuntime::Entry& entry = *found->second;
+  if (entry.linked) {
+    if (runtime.links.structures.of(*entry.linked) >= kMostLinks) {
+      evict_plan(runtime, found->second);
+      return nullptr;
+    }
+    runtime.links.structures.note(*entry.linked);
   }
+  runtime.plans.splice(runtime.plans.begin(), runtime.plans, found->second);
+  return entry.plan.get();
+}
+
+// Evicts the linked plan used longest ago if there are too many.
+void limit_linked_plans(DeviceRuntime& runtime) {
+  if (runtime.links.plans <= kMaxLinkedPlans) return;
+  auto entry = std::prev(runtime.plans.end());
+  while (!entry->linked) --entry;
+  evict_plan(runtime, entry);
+}
+
+}  // namespace
+
+Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
+                    graph::Familiarity& familiarity) {
+  const Key key = key_of(batch, stream, runtime.donatable);
+  if (Plan* known = known_plan(runtime, key)) {
+    note_known(familiarity, batch);
+    return *known;
+  }
+  std::optional<graph::Hash> linked;
   auto plan = [&] {
     const profiling::HostSpan span("planning");
     graph::Hash structure = structure_of(batch, runtime.donatable);
     structure.mix(stream);
+    if (runtime.structures.knows(structure)) {
+      note_known(familiarity, batch);
+    } else if (may_be_linked(batch)) {
+      const Stretches stretches(batch);
+      if (note_unknown(familiarity, runtime.links, structure, stretches)) {
+        linked = structure;
+        runtime.links.structures.note(structure);
+        count(live_counters().plans_linked);
+        return link_plan(batch, stretches, runtime.donatable, runtime.entry, runtime.groupings,
+                         runtime.stretches);
+      }
+    }
     auto resized = runtime.structures.plan_for(batch, structure, runtime.donatable, runtime.entry,
                                                runtime.groupings);
     if (resized != nullptr) return resized;
@@ -90,8 +134,12 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream) {
     const profiling::HostSpan span("compiling");
     prepare(runtime, *plan, batch, stream);
   }
-  runtime.plans.push_front({key, std::move(plan)});
+  runtime.plans.push_front({.key = key, .plan = std::move(plan), .linked = linked});
   runtime.by_key[key] = runtime.plans.begin();
+  if (linked) {
+    ++runtime.links.plans;
+    limit_linked_plans(runtime);
+  }
   count_plan(runtime, runtime.plans.front());
   return *runtime.plans.front().plan;
 }

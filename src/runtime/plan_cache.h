@@ -11,7 +11,9 @@
 namespace volta::plan {
 
 // Returns the plan of a batch. If the cache is full, the least recently used plan is evicted.
-Plan& find_or_build(DeviceRuntime& runtime, graph::Batch& batch, std::size_t stream);
+// `familiarity` is that of the recorder.
+Plan& find_or_build(DeviceRuntime& runtime, graph::Batch& batch, std::size_t stream,
+                    graph::Familiarity& familiarity);
 
 // Tunes and compiles a newly built plan for a stream.
 void prepare(DeviceRuntime& runtime, Plan& plan, const graph::Batch& batch, std::size_t stream);

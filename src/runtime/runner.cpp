@@ -28,12 +28,13 @@ using graph::Recorder;
 
 // Runs a batch. If memory runs out, values that the batch holds but no wanted result reads are
 // freed, and the batch is tried once more.
-void run_batch(DeviceRuntime& runtime, Batch& batch, std::size_t stream) {
+void run_batch(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
+               graph::Familiarity& familiarity) {
   try {
-    execute(runtime, find_or_build(runtime, batch, stream), batch, false);
+    execute(runtime, find_or_build(runtime, batch, stream, familiarity), batch, false);
   } catch (const OutOfMemory&) {
     if (!graph::drop_unwanted_leaves(batch, runtime.entry)) throw;
-    execute(runtime, find_or_build(runtime, batch, stream), batch, false);
+    execute(runtime, find_or_build(runtime, batch, stream, familiarity), batch, false);
   }
   count_plan(runtime, runtime.plans.front());  // the plan that ran
 }
@@ -92,7 +93,7 @@ void submit_recorder(Recorder& recorder, Node* observed, bool tells) {
       throw DeviceError(to_string(entry.device) +
                         ": the process is ending, and the device computes no more");
     }
-    run_batch(runtime, *batch, stream);
+    run_batch(runtime, *batch, stream, recorder.familiarity);
     return give_back(runtime, std::move(batch));
   } catch (const Overwritten& overwritten) {
     undo_assignments(recorder, *batch, overwritten.error);

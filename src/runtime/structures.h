@@ -24,6 +24,8 @@ class Structures {
   std::unique_ptr<Plan> plan_for(const graph::Batch& batch, const graph::Hash& structure,
                                  const std::vector<bool>& donatable, const DeviceEntry& entry,
                                  GroupingCache& groupings);
+  // Whether the structure was planned as a whole before.
+  bool knows(const graph::Hash& structure) const { return by_hash_.contains(structure); }
   std::size_t open_plans() const;
   // The number of plans made from open plans so far.
   std::uint64_t resized() const { return resized_; }

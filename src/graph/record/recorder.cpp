@@ -372,6 +372,7 @@ namespace {
     shelf().all.push_back(recorder);
   }
   recorder->entry = &entry;
+  recorder->familiarity = {};
   recorder->stream.store(recording_state.stream, std::memory_order_relaxed);
   recorder->lock.own();
   thread_recorders().push_back(recorder);

@@ -111,6 +111,12 @@ struct Batch {
   void grow_leaf_table();
 };
 
+// How the large batches of a recorder were found in the cache of plans so far; of the runtime
+// (runtime/linking.h), which changes it under the device's lock.
+struct Familiarity {
+  std::uint32_t unknown = 0, known = 0;  // in a row
+};
+
 // The recorder of one thread for one device and stream. Recorders are never freed, since another
 // thread may be reading one.
 struct Recorder {
@@ -135,6 +141,7 @@ struct Recorder {
   // back to the values that they had before this node.
   static constexpr std::uint32_t kNoStep = ~0u;
   std::atomic<std::uint32_t> step_start{kNoStep};
+  Familiarity familiarity;
 };
 
 // This thread's recorder for a device and the thread's current stream.

@@ -9,6 +9,7 @@
 #include "graph/attributes/optimizer.h"
 #include "plan/calls/matmul.h"
 #include "plan/expand/expand.h"
+#include "plan/expand/lists.h"
 #include "plan/expand/rules.h"
 
 namespace volta::graph::expand {
@@ -80,30 +81,44 @@ void update_all(Lowering& l, int states, bool maximize, Each each) {
     each(Parameter(l, scaling, i, states, maximize));
 }
 
-// Reduces each input to one number, then these numbers a few at a time, so that kernels with equal
-// text become one launch for any number of inputs.
+// The part of a reduction over a list that the node is (graph::ReductionPart): the last attribute
+// where it is not the first one of all.
+ReductionPart part_of(const Lowering& l, std::size_t attrs) {
+  return l.attrs().size() == attrs ? ReductionPart::Whole
+                                   : static_cast<ReductionPart>(l.attrs().back());
+}
+
+Expr joined_numbers(Lowering& l, ReduceOp op, std::span<const Expr> parts) {
+  Expr sum = parts[0];
+  for (const Expr part : parts.subspan(1))
+    sum = l.binary(op == ReduceOp::Sum ? ScalarOp::add : ScalarOp::maximum, sum, part);
+  return sum;
+}
+
+// Each input's elements to one number, then those numbers: few at once, so that kernels with the
+// same text are one launch, however many inputs there are.
 template <class Each>
-Expr over_all(Lowering& l, ReduceOp op, Each each) {
-  constexpr std::size_t kAtOnce = 16;
+Expr over_all(Lowering& l, ReduceOp op, ReductionPart part, Each each) {
   std::vector<Expr> parts;
   for (int i = 0; i < l.inputs(); ++i) {
     const Expr x = l.in(i);
+    if (part == ReductionPart::Join || part == ReductionPart::Last) {
+      parts.push_back(x);
+      continue;
+    }
     if (x.shape().numel() == 0) continue;
     std::vector<std::int64_t> axes(static_cast<std::size_t>(x.shape().rank()));
     std::iota(axes.begin(), axes.end(), 0);
-    const Expr part = each(x);
-    parts.push_back(l.cast(axes.empty() ? part : l.reduce(op, part, axes), l.dtype()));
+    const Expr number = each(x);
+    parts.push_back(l.cast(axes.empty() ? number : l.reduce(op, number, axes), l.dtype()));
   }
   if (parts.empty()) return l.constant(0, l.dtype());
   while (parts.size() > 1) {
-    const std::size_t groups = (parts.size() + kAtOnce - 1) / kAtOnce;
+    const std::size_t groups = (parts.size() + kJoinedAtOnce - 1) / kJoinedAtOnce;
     std::vector<Expr> fewer;
     for (std::size_t i = 0; i < groups; ++i) {
       const std::size_t first = parts.size() * i / groups, end = parts.size() * (i + 1) / groups;
-      Expr sum = parts[first];
-      for (std::size_t k = first + 1; k < end; ++k) {
-        sum = l.binary(op == ReduceOp::Sum ? ScalarOp::add : ScalarOp::maximum, sum, parts[k]);
-      }
+      const Expr sum = joined_numbers(l, op, std::span(parts).subspan(first, end - first));
       fewer.push_back(groups > 1 ? l.stored(sum) : sum);
     }
     parts = std::move(fewer);
@@ -286,7 +301,7 @@ void muon(Lowering& l) {
 }
 
 void any_nonfinite(Lowering& l) {
-  l.out(over_all(l, ReduceOp::Max, [&](Expr x) {
+  l.out(over_all(l, ReduceOp::Max, part_of(l, 0), [&](Expr x) {
     const Expr infinity = literal(l, std::numeric_limits<double>::infinity(), x);
     const Expr finite = l.binary(ScalarOp::lt, l.unary(ScalarOp::abs, x), infinity);
     return l.where(finite, l.constant(0, DType::f32), l.constant(1, DType::f32));
@@ -296,14 +311,17 @@ void any_nonfinite(Lowering& l) {
 // Computes (sum |x|^p)^(1/p), or the largest |x|. Attributes: the bits of p.
 void total_norm(Lowering& l) {
   const double p = std::bit_cast<double>(l.attrs()[0]);
+  const ReductionPart part = part_of(l, 1);
   const auto magnitude = [&](Expr x) { return l.unary(ScalarOp::abs, x); };
-  if (std::isinf(p)) return l.out(over_all(l, ReduceOp::Max, magnitude));
-  const Expr sum = over_all(l, ReduceOp::Sum, [&](Expr x) {
+  if (std::isinf(p)) return l.out(over_all(l, ReduceOp::Max, part, magnitude));
+  const Expr sum = over_all(l, ReduceOp::Sum, part, [&](Expr x) {
     if (p == 2) return x * x;
     return p == 1 ? magnitude(x) : l.binary(ScalarOp::pow, magnitude(x), literal(l, p, x));
   });
+  const bool is_done = part == ReductionPart::Whole || part == ReductionPart::Last;
+  if (p == 1 || !is_done) return l.out(sum);
   if (p == 2) return l.out(l.unary(ScalarOp::sqrt, sum));
-  l.out(p == 1 ? sum : l.binary(ScalarOp::pow, sum, literal(l, 1 / p, sum)));
+  l.out(l.binary(ScalarOp::pow, sum, literal(l, 1 / p, sum)));
 }
 
 }  // namespace volta::graph::expand

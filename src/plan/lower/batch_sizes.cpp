@@ -19,15 +19,18 @@ bool is_constant(const Node& node) {
   return node.state.load(std::memory_order_relaxed) == NodeState::Constant;
 }
 
-// Calls `visit` with the sizes of every leaf, then of every node: its attributes, its shape, and
+const Node& node_of(const graph::Leaf& leaf) { return *leaf.node; }
+const Node& node_of(const Node* leaf) { return *leaf; }
+
+// Calls `sizes` with the sizes of every leaf, then of every node: its attributes, its shape, and
 // the shapes of its inputs that are numbers.
-template <class Begin, class Sizes>
-void visit_sizes(const Batch& batch, Begin begin, Sizes sizes) {
-  for (const graph::Leaf& leaf : batch.leaves) {
+template <class Leaves, class Nodes, class Begin, class Sizes>
+void visit_sizes(const Leaves& leaves, const Nodes& nodes, Begin begin, Sizes sizes) {
+  for (const auto& leaf : leaves) {
     begin();
-    sizes(leaf.node->shape.sizes());
+    sizes(node_of(leaf).shape.sizes());
   }
-  for (const Node* node : batch.nodes) {
+  for (const Node* node : nodes) {
     begin();
     sizes(node->attr_span());
     sizes(node->shape.sizes());
@@ -37,15 +40,20 @@ void visit_sizes(const Batch& batch, Begin begin, Sizes sizes) {
   }
 }
 
+template <class Leaves, class Nodes>
+std::vector<std::int64_t> all_sizes(const Leaves& leaves, const Nodes& nodes) {
+  std::vector<std::int64_t> all;
+  all.reserve(nodes.size() * 6 + leaves.size() * 2);
+  visit_sizes(
+      leaves, nodes, [] {},
+      [&](std::span<const std::int64_t> some) { all.insert(all.end(), some.begin(), some.end()); });
+  return all;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> sizes_of(const Batch& batch) {
-  std::vector<std::int64_t> all;
-  all.reserve(batch.nodes.size() * 6 + batch.leaves.size() * 2);
-  visit_sizes(
-      batch, [] {},
-      [&](std::span<const std::int64_t> some) { all.insert(all.end(), some.begin(), some.end()); });
-  return all;
+  return all_sizes(batch.leaves, batch.nodes);
 }
 
 graph::Hash structure_of(const Batch& batch, const std::vector<bool>& donatable) {
@@ -192,21 +200,21 @@ std::vector<Extent> SizePattern::extents(std::span<const std::int64_t> sizes,
   return result;
 }
 
-BatchSizes::BatchSizes(const Batch& batch, std::vector<Extent> extents)
-    : batch_(batch), extents_(std::move(extents)) {
+BatchSizes::BatchSizes(const BatchView& view, std::vector<Extent> extents)
+    : view_(view), extents_(std::move(extents)) {
   if (extents_.empty()) {
-    const std::vector<std::int64_t> numbers = sizes_of(batch);
+    const std::vector<std::int64_t> numbers = all_sizes(view.leaves(), view.nodes());
     extents_.assign(numbers.begin(), numbers.end());
   }
-  first_.reserve(batch.leaves.size() + batch.nodes.size());
+  first_.reserve(view.leaves().size() + view.nodes().size());
   std::size_t next = 0;
   visit_sizes(
-      batch, [&] { first_.push_back(next); },
+      view.leaves(), view.nodes(), [&] { first_.push_back(next); },
       [&](std::span<const std::int64_t> some) { next += some.size(); });
 }
 
-bool BatchSizes::is_of_batch(const Node& node) const {
-  return node.index < batch_.nodes.size() && batch_.nodes[node.index] == &node;
+std::size_t BatchSizes::first_of(const Node& node) const {
+  return first_[view_.leaves().size() + view_.number(node)];
 }
 
 Shape BatchSizes::shape_at(std::size_t first, int rank) const {
@@ -214,20 +222,18 @@ Shape BatchSizes::shape_at(std::size_t first, int rank) const {
 }
 
 Shape BatchSizes::shape(const Node& node) const {
-  if (is_of_batch(node)) {
-    const std::size_t first = first_[batch_.leaves.size() + node.index];
-    return shape_at(first + node.attrs_count, node.shape.rank());
-  }
-  return shape_at(first_[batch_.find_leaf(&node)], node.shape.rank());
+  if (const std::uint32_t leaf = view_.leaf_number(node); leaf != BatchView::kNone)
+    return shape_at(first_[leaf], node.shape.rank());
+  return shape_at(first_of(node) + node.attrs_count, node.shape.rank());
 }
 
 std::span<const Extent> BatchSizes::attrs(const Node& node) const {
-  return std::span(extents_).subspan(first_[batch_.leaves.size() + node.index], node.attrs_count);
+  return std::span(extents_).subspan(first_of(node), node.attrs_count);
 }
 
 Shape BatchSizes::constant_shape(const Node& node, std::size_t input) const {
-  std::size_t first = first_[batch_.leaves.size() + node.index] + node.attrs_count +
-                      static_cast<std::size_t>(node.shape.rank());
+  std::size_t first =
+      first_of(node) + node.attrs_count + static_cast<std::size_t>(node.shape.rank());
   for (std::size_t i = 0; i < input; ++i) {
     if (is_constant(*node.inputs[i]))
       first += static_cast<std::size_t>(node.inputs[i]->shape.rank());

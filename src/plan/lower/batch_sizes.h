@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/record/recorder.h"
+#include "plan/lower/batch_view.h"
 #include "plan/lower/extent.h"
 #include "plan/lower/shape.h"
 
@@ -47,13 +48,13 @@ class VOLTA_BACKEND_API SizePattern {
   std::size_t symbols_ = 0;
 };
 
-// The sizes of a batch by node, for lowering.
+// The sizes of a view by node, for lowering.
 class BatchSizes {
  public:
   // Without extents, every size is a plain number.
-  explicit BatchSizes(const graph::Batch& batch, std::vector<Extent> extents = {});
+  explicit BatchSizes(const BatchView& view, std::vector<Extent> extents = {});
 
-  // The sizes of a node or leaf of the batch.
+  // The sizes of a node or leaf of the view.
   Shape shape(const graph::Node& node) const;
   std::span<const Extent> attrs(const graph::Node& node) const;
   // The shape of an input of a node that is a number.
@@ -61,9 +62,10 @@ class BatchSizes {
 
  private:
   Shape shape_at(std::size_t first, int rank) const;
-  bool is_of_batch(const graph::Node& node) const;
+  // Where the sizes of a node of the view begin.
+  std::size_t first_of(const graph::Node& node) const;
 
-  const graph::Batch& batch_;
+  const BatchView& view_;
   std::vector<Extent> extents_;
   std::vector<std::size_t> first_;  // for each leaf, then for each node
 };

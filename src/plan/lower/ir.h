@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "graph/record/node.h"
-#include "graph/record/recorder.h"
 #include "kernel/program.h"
+#include "plan/lower/batch_view.h"
 #include "plan/lower/shape.h"
 #include "plan/lower/split.h"
 #include "plan/lower/value_id.h"
@@ -27,7 +27,7 @@ namespace volta::plan {
 class Call;
 
 enum class ValueKind : std::uint8_t {
-  Leaf,    // number: the leaf's number in the batch
+  Leaf,    // number: the leaf's number in the view
   Const,   // the literal `constant`, of rank 0
   Arg,     // number: the argument word's number, of rank 0
   Size,    // the integer attrs[0], known from shapes, of rank 0 and i64; a parameter of kernels
@@ -110,18 +110,18 @@ struct Value {
 
 using Values = PerValue<Value>;
 
-// The values of a batch, which lowering builds and passes rewrite.
+// A view of a batch as values: what lowering makes of it and passes rewrite.
 struct Graph {
-  const graph::Batch* batch = nullptr;
+  const BatchView* view = nullptr;
   const DeviceEntry* device = nullptr;
   Values values = {};
-  // For each node of the batch, its value; none for an operation with several results.
+  // For each node of the view, its value; none for an operation with several results.
   std::vector<ValueId> node_values = {};
   std::unordered_map<const graph::Node*, ValueId> leaf_values = {};
   // Images that are best stored with channels last, for the layout pass.
   std::vector<ValueId> channels_last = {};
 
-  // The value of a node of the batch or of a leaf; none for a number.
+  // The value of a node of the view or of a leaf; none for a number.
   ValueId value_of(const graph::Node& node) const;
 };
 

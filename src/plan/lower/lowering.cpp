@@ -16,9 +16,9 @@ using graph::OpId;
 using kernel::ReduceOp;
 using kernel::ScalarOp;
 
-Graph lower(const graph::Batch& batch, const BatchSizes& sizes, const DeviceEntry& device,
+Graph lower(const BatchView& view, const BatchSizes& sizes, const DeviceEntry& device,
             Expansion (*expansion_of)(graph::OpId)) {
-  Graph graph{.batch = &batch, .device = &device};
+  Graph graph{.view = &view, .device = &device};
   Lowering(graph, sizes, expansion_of).run();
   return graph;
 }
@@ -26,7 +26,7 @@ Graph lower(const graph::Batch& batch, const BatchSizes& sizes, const DeviceEntr
 ValueId Graph::value_of(const Node& node) const {
   if (node.state.load(std::memory_order_relaxed) == NodeState::Constant) return ValueId::none;
   const auto leaf = leaf_values.find(&node);
-  return leaf != leaf_values.end() ? leaf->second : node_values[node.index];
+  return leaf != leaf_values.end() ? leaf->second : node_values[view->number(node)];
 }
 
 Lowering::Lowering(Graph& graph, const BatchSizes& sizes, Expansion (*expansion_of)(graph::OpId))
@@ -34,21 +34,21 @@ Lowering::Lowering(Graph& graph, const BatchSizes& sizes, Expansion (*expansion_
       graph_(graph),
       sizes_(sizes),
       expansion_of_(expansion_of),
-      batch_(graph.batch) {}
+      view_(graph.view) {}
 
 void Lowering::run() {
-  values_.reserve(batch_->nodes.size() * 4 + batch_->leaves.size());
-  for (std::size_t i = 0; i < batch_->leaves.size(); ++i) {
-    const Node& node = *batch_->leaves[i].node;
+  values_.reserve(view_->nodes().size() * 4 + view_->leaves().size());
+  for (std::size_t i = 0; i < view_->leaves().size(); ++i) {
+    const Node& node = *view_->leaves()[i];
     Value leaf{.kind = ValueKind::Leaf, .dtype = node.dtype, .shape = sizes_.shape(node)};
     leaf.number = static_cast<int>(i);
     graph_.leaf_values[&node] = insert(std::move(leaf)).id;
   }
-  graph_.node_values.assign(batch_->nodes.size(), ValueId::none);
+  graph_.node_values.assign(view_->nodes().size(), ValueId::none);
   count_readers();
-  for (Node* node : batch_->nodes) lower_node(*node);
-  // Error messages find an operation by the number of its check site.
-  if (static_cast<std::size_t>(site_) != batch_->sites.size())
+  for (Node* node : view_->nodes()) lower_node(*node);
+  // Messages find an operation by the number of its site.
+  if (static_cast<std::size_t>(site_) != view_->sites())
     throw std::logic_error("planner: sites of checked indices were not counted as recorded");
 }
 
@@ -58,7 +58,7 @@ void Lowering::lower_node(Node& node) {
   if (node.op == OpId::output) {
     const auto number = static_cast<std::size_t>(open_attrs()[0].fixed());
     const ValueId result = results_.at(node.inputs[0])[number];
-    graph_.node_values[node.index] = cast({this, result}, node.dtype).id;
+    graph_.node_values[view_->number(node)] = cast({this, result}, node.dtype).id;
     return;
   }
   // Arguments are numbered in the order of recording: by node, then by input.
@@ -187,7 +187,7 @@ void Lowering::out(int number, Expr value) {
       results.resize(static_cast<std::size_t>(number) + 1);
     results[static_cast<std::size_t>(number)] = value.id;
   }
-  if (number == 0) graph_.node_values[node_->index] = cast(value, node_->dtype).id;
+  if (number == 0) graph_.node_values[view_->number(*node_)] = cast(value, node_->dtype).id;
 }
 
 // A kernel over no elements does not run, but a reduction that it needs is a separate kernel, which

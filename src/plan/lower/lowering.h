@@ -17,15 +17,14 @@ class Lowering;
 // Builds the values of a composed operation, the node being lowered, out of primitives.
 using Expansion = void (*)(Lowering&);
 
-// Returns the values of a batch. `expansion_of` returns the expansion of an operation, or null for
-// primitives.
-Graph lower(const graph::Batch& batch, const BatchSizes& sizes, const DeviceEntry& device,
+// The values of a view. `expansion_of` tells the expansion of an operation; null for primitives.
+Graph lower(const BatchView& view, const BatchSizes& sizes, const DeviceEntry& device,
             Expansion (*expansion_of)(graph::OpId));
 
 class Lowering : public ValueBuilder {
  public:
   Lowering(Graph& graph, const BatchSizes& sizes, Expansion (*expansion_of)(graph::OpId));
-  // Lowers all nodes of the graph's batch into its values.
+  // Lowers all nodes of the graph's view into its values.
   void run();
 
   // ---- The node being lowered.
@@ -66,14 +65,13 @@ class Lowering : public ValueBuilder {
   void lower_primitive(graph::Node& node);
   Expr operand_of(int i);
   void count_readers();
-  bool is_of_batch(const graph::Node& node) const;
   bool has_one_reader(const graph::Node& node) const;
 
   Graph& graph_;
   const BatchSizes& sizes_;
   Expansion (*expansion_of_)(graph::OpId);
-  const graph::Batch* batch_;
-  std::vector<int> readers_;  // for each node of the batch, the number of nodes that read it
+  const BatchView* view_;
+  std::vector<int> readers_;  // per node of the view: how many of its nodes read it
   graph::Node* node_ = nullptr;
   // The values of operations with several results.
   std::unordered_map<const graph::Node*, std::vector<ValueId>> results_;

@@ -9,20 +9,18 @@ using graph::Node;
 using graph::OpId;
 
 void Lowering::count_readers() {
-  readers_.assign(batch_->nodes.size(), 0);
-  for (const Node* node : batch_->nodes) {
+  readers_.assign(view_->nodes().size(), 0);
+  for (const Node* node : view_->nodes()) {
     for (std::uint32_t i = 0; i < node->inputs_count; ++i) {
-      if (is_of_batch(*node->inputs[i])) ++readers_[node->inputs[i]->index];
+      const std::uint32_t input = view_->number(*node->inputs[i]);
+      if (input != BatchView::kNone) ++readers_[input];
     }
   }
 }
 
-bool Lowering::is_of_batch(const Node& node) const {
-  return node.index < batch_->nodes.size() && batch_->nodes[node.index] == &node;
-}
-
 bool Lowering::has_one_reader(const Node& node) const {
-  return is_of_batch(node) && !node.live && readers_[node.index] == 1;
+  const std::uint32_t number = view_->number(node);
+  return number != BatchView::kNone && view_->wanted(number) == Wanted::No && readers_[number] == 1;
 }
 
 // A gradient that was broadcast is only computed to be summed, and rounding its terms first would

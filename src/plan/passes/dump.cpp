@@ -135,10 +135,10 @@ std::string line_of(ValueId id, const Value& v) {
 std::string to_text(const Graph& graph) {
   std::string text;
   for (const ValueId id : graph.values.ids()) text += line_of(id, graph.values[id]) + '\n';
-  for (const graph::Node* node : graph.batch->nodes) {
-    const ValueId value = graph.node_values[node->index];
-    if (!node->live || value.is_none()) continue;
-    text += fmt::format("held: node {} is %{}\n", node->index, static_cast<int>(value));
+  for (std::size_t n = 0; n < graph.node_values.size(); ++n) {
+    const ValueId value = graph.node_values[n];
+    if (graph.view->wanted(n) == Wanted::No || value.is_none()) continue;
+    text += fmt::format("held: node {} is %{}\n", n, static_cast<int>(value));
   }
   return text;
 }

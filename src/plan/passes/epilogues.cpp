@@ -170,8 +170,8 @@ bool is_start(const Value& v) { return v.call != nullptr && v.call->can_have_epi
 
 Recorded recorded_gelus(const Graph& graph, const PerValue<int>& uses) {
   Recorded recorded;
-  for (const Node* node : graph.batch->nodes) {
-    const ValueId result = graph.node_values[node->index];
+  for (const Node* node : graph.view->nodes()) {
+    const ValueId result = graph.value_of(*node);
     if (result.is_none() || uses[result] == 0) continue;
     if (node->op == OpId::gelu_tanh) {
       recorded.gelu.emplace(graph.value_of(*node->inputs[0]), result);

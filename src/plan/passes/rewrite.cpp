@@ -5,18 +5,18 @@ namespace volta::plan {
 
 PerValue<bool> wanted_values(const Graph& graph) {
   PerValue<bool> wanted(graph.values, false);
-  for (const graph::Node* node : graph.batch->nodes) {
-    const ValueId value = graph.node_values[node->index];
-    if (node->live && !value.is_none()) wanted[value] = true;
+  for (std::size_t n = 0; n < graph.node_values.size(); ++n) {
+    const ValueId value = graph.node_values[n];
+    if (graph.view->wanted(n) != Wanted::No && !value.is_none()) wanted[value] = true;
   }
   return wanted;
 }
 
 PerValue<int> count_uses(const Graph& graph) {
   PerValue<int> uses(graph.values, 0);
-  for (const graph::Node* node : graph.batch->nodes) {
-    const ValueId value = graph.node_values[node->index];
-    if (node->live && !value.is_none()) ++uses[value];
+  for (std::size_t n = 0; n < graph.node_values.size(); ++n) {
+    const ValueId value = graph.node_values[n];
+    if (graph.view->wanted(n) != Wanted::No && !value.is_none()) ++uses[value];
   }
   for (const ValueId id : graph.values.ids().backwards()) {
     if (uses[id] == 0) continue;

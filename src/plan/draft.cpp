@@ -1,0 +1,280 @@
+// Drafting a plan: lower, group, build kernels, merge.
+#include "plan/draft.h"
+
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "core/heap_bytes.h"
+#include "kernel/observer.h"
+#include "plan/calls/call.h"
+#include "plan/expand/rules.h"
+#include "plan/group/structure.h"
+#include "plan/lower/index_map.h"
+#include "plan/passes/passes.h"
+#include "plan/steps_builder.h"
+
+namespace volta::plan {
+namespace {
+
+// The call that the group is.
+StepDraft call_step(const Values& values, const Grouping& grouping, const Group& group,
+                    bool massively_parallel) {
+  const Value& v = values[group.roots.front()];
+  StepDraft step;
+  step.call = v.call->draft({values, grouping.stored}, v, group.roots.size(), massively_parallel);
+  for (std::size_t k = 0; k < step.call.reads.size(); ++k) {
+    if (step.call.reads[k] < 0) throw NeedsStore{v.in[k]};
+    step.reads.push_back(memory_of(values, step.call.reads[k]));
+  }
+  step.writes = group.roots;
+  return step;
+}
+
+// The step of a group. Throws NeedsStore.
+StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
+                  bool massively_parallel) {
+  const Group& group = grouping.groups[g];
+  StepDraft step;
+  if (group.is_call) {
+    step = call_step(values, grouping, group, massively_parallel);
+  } else {
+    step.segments.push_back(
+        build_kernel(values, grouping, static_cast<int>(g), massively_parallel));
+  }
+  step.collect();
+  return step;
+}
+
+// The kernels and products of a grouping. Of groups that turn out not to be expressible `missing`
+// is told the values that have to lie in memory; the steps are all of them if there are none.
+std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
+                                bool massively_parallel, std::vector<int>& missing) {
+  std::vector<StepDraft> steps;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const int root = grouping.groups[g].roots.front();
+    if (values[root].kind == ValueKind::Join) continue;
+    try {
+      steps.push_back(step_of(values, grouping, g, massively_parallel));
+    } catch (const NeedsStore& needs) {
+      missing.push_back(needs.value);
+    }
+  }
+  return steps;
+}
+
+// The values at the sizes of planning.
+Values with_plain_sizes(const Values& values) {
+  Values result = values;
+  const auto close = [](std::vector<Extent>& extents) {
+    for (Extent& extent : extents) extent = extent.hint();
+  };
+  for (Value& v : result) {
+    v.shape = Shape(v.shape.hint());
+    close(v.attrs);
+    close(v.home_strides);
+    v.home_offset = v.home_offset.hint();
+  }
+  return result;
+}
+
+// Groups and their kernels: as for an earlier batch of the same structure if that works out at
+// these sizes. Values that groups cannot compute in place are stored, all of them at once, and
+// grouping starts again: layers of a network are alike, and each may have one.
+//
+// Grouping goes by the sizes of planning: it is a choice, not a condition. That its groups are
+// right for other sizes too is found out when they are laid out and when their kernels are made.
+std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::vector<int>& outputs,
+                                   bool massively_parallel, GroupingCache& cache) {
+  const Values closed = open ? with_plain_sizes(values) : Values();
+  const Values& numbers = open ? closed : values;
+  const graph::Hash structure = structure_of(numbers, outputs);
+  std::vector<int> missing;
+  if (const auto known = cache.find(structure, values)) {
+    std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, missing);
+    if (missing.empty()) return steps;  // else another cut is needed at these sizes
+  }
+  PerValue<bool> must_store(values, false);
+  std::vector<bool> worth_storing;
+  for (;;) {
+    Grouping grouping =
+        Grouper(numbers, outputs, must_store, massively_parallel, worth_storing).run();
+    if (open && !lay_out(values, grouping))
+      throw std::logic_error("planner: groups do not fit the sizes they were made for");
+    missing.clear();
+    std::vector<StepDraft> steps = steps_of(values, grouping, massively_parallel, missing);
+    if (missing.empty()) {
+      cache.insert(structure, std::move(grouping));
+      return steps;
+    }
+    const PerValue<bool> before = must_store;
+    for (const int value : missing) {
+      const ValueId base = reshape_base(values, value);
+      if (before[base]) throw std::logic_error("planner: a stored value cannot be read back");
+      must_store[base] = true;
+    }
+  }
+}
+
+// Which leaf's variable each new value was assigned to.
+std::map<int, int> predecessors(const DraftTask& task, const Graph& graph) {
+  std::map<int, int> result;
+  for (const Successor& successor : task.successors) {
+    result[reshape_base(graph.values, graph.node_values[successor.node])] =
+        static_cast<int>(successor.leaf);
+  }
+  return result;
+}
+
+// The values of the results, and the buffers in which they lie.
+struct ResultValues {
+  explicit ResultValues(const Values& values)
+      : is_output(values, false), is_held(values, false), number(values, -1) {}
+  std::vector<int> wanted;  // the results' own values
+  std::vector<ValueId> outputs;
+  std::vector<bool> leaf_kept;  // per leaf: whether a result lies in it
+  PerValue<bool> is_output;
+  PerValue<bool> is_held;  // an output that somebody holds: it may take over a leaf's buffer
+  PerValue<int> number;    // of an output
+};
+
+// Every wanted node lies in the buffer of a stored value or of a leaf.
+ResultValues collect_results(const DraftTask& task, const Graph& graph, Draft& plan) {
+  const Values& values = graph.values;
+  ResultValues all(values);
+  all.leaf_kept.assign(task.view.leaves().size(), false);
+  for (std::uint32_t n = 0; n < task.view.nodes().size(); ++n) {
+    const bool wanted = task.only != nullptr ? task.view.nodes()[n] == task.only
+                                             : task.view.wanted(n) != Wanted::No;
+    if (!wanted) continue;
+    const ValueId base = reshape_base(values, graph.node_values[n]);
+    const Value& v = values[base];
+    all.wanted.push_back(graph.node_values[n]);
+    if (v.kind == ValueKind::Leaf) {
+      all.leaf_kept[static_cast<std::size_t>(v.number)] = true;
+      plan.results.push_back({n, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
+      continue;
+    }
+    int& number = all.number[base];
+    if (number < 0) {
+      number = static_cast<int>(all.outputs.size());
+      all.outputs.push_back(base);
+      all.is_output[base] = true;
+      plan.output_bytes.push_back(v.shape.numel() * size_of(v.dtype));
+    }
+    if (task.view.wanted(n) != Wanted::Later) all.is_held[base] = true;
+    plan.results.push_back({n, Result::Kind::Output, static_cast<std::uint32_t>(number)});
+  }
+  return all;
+}
+
+std::vector<OutputOrigin> origins_of(const std::vector<ValueId>& outputs,
+                                     const std::vector<StepDraft>& steps,
+                                     const Donation& donation) {
+  std::vector<OutputOrigin> origins;
+  for (const ValueId value : outputs) {
+    OutputOrigin& origin = origins.emplace_back();
+    for (std::size_t s = 0; s < steps.size() && origin.step == 0; ++s) {
+      const auto& writes = steps[s].writes;
+      if (std::find(writes.begin(), writes.end(), value) != writes.end())
+        origin.step = static_cast<int>(s) + 1;
+    }
+    origin.donor = donation.donor[value];
+    origin.refused = donation.refused[value].leaf;
+    origin.refusal = donation.refused[value].why;
+  }
+  return origins;
+}
+
+// Draws the steps: values become buffers by their roles.
+void draw_steps(std::vector<StepDraft> steps, const Values& values, const ResultValues& results,
+                Draft& plan) {
+  const Temporaries temporaries = temporaries_of(steps, values, results.is_output);
+  plan.temporaries = temporaries.all;
+  const auto buffer = [&](ValueId value) {
+    if (values[value].kind == ValueKind::Leaf)
+      return BufferRef{BufferRef::Kind::Leaf, static_cast<std::uint32_t>(values[value].number), 0};
+    if (results.is_output[value])
+      return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(results.number[value]),
+                       0};
+    return BufferRef{BufferRef::Kind::Temp, static_cast<std::uint32_t>(temporaries.of_value[value]),
+                     0};
+  };
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    StepDraft& step = steps[s];
+    Draft::Draw& draw = plan.steps.emplace_back();
+    if (step.segments.empty()) {
+      draw.step = std::move(step.call.step);
+      draw.sizes = std::move(step.call.sizes);
+      draw.scratch = temporaries.of_step[s];
+      const auto add = [&](const std::vector<int>& from, std::vector<Draft::Buffer>& to) {
+        for (const int value : from)
+          to.push_back({buffer(value), values[value].dtype, values[value].shape.numel()});
+      };
+      add(step.reads, draw.reads);
+      add(step.writes, draw.writes);
+      continue;
+    }
+    KernelStep kernel;
+    kernel.label = step.segments.front().label;
+    for (KernelDraft& draft : step.segments) {
+      Draft::Segment& segment = draw.segments.emplace_back();
+      segment.ints = std::move(draft.ints);
+      segment.first_arg = static_cast<std::uint32_t>(plan.arg_map.size());
+      for (const int arg : draft.args) plan.arg_map.push_back(static_cast<std::uint32_t>(arg));
+      for (const int value : draft.slot_values) segment.buffers.push_back(buffer(value));
+      segment.largest = draft.largest;
+      segment.bytes_read = draft.bytes_read;
+      segment.bytes_written = draft.bytes_written;
+      segment.operations = draft.operations;
+      draw.overwrites = draw.overwrites || !draft.in_place.empty();
+    }
+    kernel.program =
+        std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
+    kernel::validate(*kernel.program);
+    kernel::report_program(*kernel.program);
+    draw.step = std::move(kernel);
+  }
+}
+
+}  // namespace
+
+Draft draft_plan(const DraftTask& task, const DeviceEntry& entry, GroupingCache& groupings,
+                 std::uint32_t id, std::vector<OutputOrigin>* origins) {
+  Draft plan;
+  const bool massively_parallel = !entry.device.is_cpu();
+  Graph graph = lower(task.view, task.sizes, entry, &graph::expansion_of);
+  run_passes(graph, id);
+  const Values& values = graph.values;
+  const ResultValues results = collect_results(task, graph, plan);
+  std::vector<StepDraft> steps =
+      draft_steps(values, task.has_open_sizes, results.wanted, massively_parallel, groupings);
+  const std::map<int, int> predecessor = predecessors(task, graph);
+  Donation donation{task.donatable, results.leaf_kept, results.is_held, predecessor, {}, {}};
+  donate(steps, values, donation);
+  steps = merge_horizontally(std::move(steps), values, results.is_output);
+  for (const ValueId value : results.outputs) plan.donor.push_back(donation.donor[value]);
+  if (origins != nullptr) *origins = origins_of(results.outputs, steps, donation);
+  for (const graph::Node* leaf : task.view.leaves())
+    plan.leaf_bytes.push_back(task.sizes.shape(*leaf).numel() * size_of(leaf->dtype));
+  draw_steps(std::move(steps), values, results, plan);
+  return plan;
+}
+
+std::size_t Draft::bytes() const {
+  std::size_t bytes = sizeof *this + heap_bytes(steps) + heap_bytes(temporaries) +
+                      heap_bytes(leaf_bytes) + heap_bytes(output_bytes) + heap_bytes(results) +
+                      heap_bytes(donor) + heap_bytes(arg_map) + heap_bytes(checked);
+  for (const Draw& draw : steps) {
+    bytes += heap_bytes(draw.segments) + heap_bytes(draw.sizes) + heap_bytes(draw.reads) +
+             heap_bytes(draw.writes);
+    for (const Segment& segment : draw.segments)
+      bytes += heap_bytes(segment.ints) + heap_bytes(segment.buffers);
+    const auto* kernel = std::get_if<KernelStep>(&draw.step);
+    if (kernel == nullptr) continue;
+    bytes += heap_bytes(kernel->label) + kernel::host_bytes(*kernel->program);
+  }
+  return bytes;
+}
+
+}  // namespace volta::plan
