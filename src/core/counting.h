@@ -30,9 +30,9 @@ class VOLTA_BACKEND_API ShardedCount {
 
 struct LiveCounters {
   using Count = std::atomic<std::uint64_t>;
-  Count submits{0}, plans_built{0}, plans_linked{0}, stretches_planned{0}, compilations{0}, kernels_loaded{0}, timings{0}, launches{0},
-      library_calls{0}, graph_launches{0}, transfers{0}, bytes_to_device{0}, bytes_to_host{0},
-      allocations{0};
+  Count submits{0}, plans_built{0}, plans_linked{0}, stretches_planned{0}, compilations{0},
+      kernels_loaded{0}, timings{0}, launches{0}, library_calls{0}, graph_launches{0}, transfers{0},
+      bytes_to_device{0}, bytes_to_host{0}, allocations{0};
   ShardedCount nodes_recorded;
 };
 VOLTA_BACKEND_API LiveCounters& live_counters();

@@ -1,6 +1,7 @@
 // Drafting a plan: lower, group, build kernels, merge.
 #include "plan/draft.h"
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -138,6 +139,13 @@ struct ResultValues {
   PerValue<int> number;    // of an output
 };
 
+bool shows_channels_second(const Value& v) {
+  if (v.kind != ValueKind::Permute || v.shape.rank() < 3) return false;
+  const std::vector<std::int64_t> order = channels_second(v.shape.rank());
+  return std::equal(v.attrs.begin(), v.attrs.end(), order.begin(), order.end(),
+                    [](Extent a, std::int64_t b) { return a.hint() == b && !a.is_open(); });
+}
+
 // Every wanted node lies in the buffer of a stored value or of a leaf.
 ResultValues collect_results(const DraftTask& task, const Graph& graph, Draft& plan) {
   const Values& values = graph.values;
@@ -147,9 +155,14 @@ ResultValues collect_results(const DraftTask& task, const Graph& graph, Draft& p
     const bool wanted = task.only != nullptr ? task.view.nodes()[n] == task.only
                                              : task.view.wanted(n) != Wanted::No;
     if (!wanted) continue;
-    const ValueId base = reshape_base(values, graph.node_values[n]);
+    ValueId value = graph.node_values[n];
+    const bool is_turned =
+        task.view.wanted(n) == Wanted::Later && shows_channels_second(values[value]);
+    if (is_turned) value = values[value].in[0];
+    const ValueId base = reshape_base(values, value);
     const Value& v = values[base];
-    all.wanted.push_back(graph.node_values[n]);
+    all.wanted.push_back(value);
+    plan.channels_last.push_back(is_turned);
     if (v.kind == ValueKind::Leaf) {
       all.leaf_kept[static_cast<std::size_t>(v.number)] = true;
       plan.results.push_back({n, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
@@ -264,7 +277,8 @@ Draft draft_plan(const DraftTask& task, const DeviceEntry& entry, GroupingCache&
 std::size_t Draft::bytes() const {
   std::size_t bytes = sizeof *this + heap_bytes(steps) + heap_bytes(temporaries) +
                       heap_bytes(leaf_bytes) + heap_bytes(output_bytes) + heap_bytes(results) +
-                      heap_bytes(donor) + heap_bytes(arg_map) + heap_bytes(checked);
+                      heap_bytes(donor) + heap_bytes(arg_map) + heap_bytes(checked) +
+                      heap_bytes(channels_last);
   for (const Draw& draw : steps) {
     bytes += heap_bytes(draw.segments) + heap_bytes(draw.sizes) + heap_bytes(draw.reads) +
              heap_bytes(draw.writes);

@@ -46,6 +46,9 @@ struct Draft {
   std::vector<Result> results;
   std::vector<int> donor;
   std::vector<std::uint32_t> arg_map;
+  // Per result: whether it is images whose channels lie last in the buffer. Only for values that
+  // nobody holds.
+  std::vector<bool> channels_last;
   std::vector<bool> checked;  // per result; of a whole batch
 
   template <class Visit>

@@ -37,8 +37,9 @@ struct Made {
 struct Part {
   const Stretch* stretch = nullptr;
   std::shared_ptr<const StretchDraft> draft;
-  std::vector<BufferRef> leaves;   // Leaf: of the batch; Output: a Made
-  std::uint32_t first_output = 0;  // its outputs are Mades from this number on
+  std::vector<BufferRef> leaves;    // Leaf: of the batch; Output: a Made
+  std::vector<bool> channels_last;  // per leaf: whether it is images that lie so
+  std::uint32_t first_output = 0;   // its outputs are Mades from this number on
   std::uint32_t first_temporary = 0;
 };
 
@@ -54,7 +55,8 @@ class Linker {
         stretches_(stretches),
         leaf_uses_(batch.leaves.size()),
         leaf_of_(stretches_.node_count(), Batch::kNoLeaf),
-        places_(stretches_.node_count()) {
+        places_(stretches_.node_count()),
+        channels_last_(stretches_.node_count(), false) {
     for (const graph::JournalEntry& assigned : batch.journal) {
       if (assigned.leaf == Batch::kNoLeaf) continue;
       leaf_of_[assigned.assigned->index] = assigned.leaf;
@@ -91,7 +93,7 @@ class Linker {
 
   Part resolve(std::size_t number);
   std::shared_ptr<const StretchDraft> draft_of(const Part& part, std::size_t number);
-  std::shared_ptr<const StretchDraft> planned(const Stretch& stretch, std::vector<Wanted> wanted,
+  std::shared_ptr<const StretchDraft> planned(const Part& part, std::vector<Wanted> wanted,
                                               std::vector<Successor> successors,
                                               const std::vector<bool>& donatable);
   std::vector<bool> donatable_leaves(const Stretch& stretch, const Part& part,
@@ -116,6 +118,7 @@ class Linker {
   std::vector<LeafUse> leaf_uses_;
   std::vector<std::uint32_t> leaf_of_;  // per node: the leaf whose variable it was assigned to
   std::vector<BufferRef> places_;       // per node that other stretches read: where its value lies
+  std::vector<bool> channels_last_;     // and whether it is images whose channels lie last
   std::vector<Made> made_;
   std::vector<std::pair<std::uint32_t, BufferRef>> results_;  // a node that is held, and its place
   Draft plan_;
@@ -152,7 +155,7 @@ std::vector<bool> Linker::donatable_leaves(const Stretch& stretch, const Part& p
 
 Part Linker::resolve(std::size_t number) {
   const Stretch& stretch = stretches_.all()[number];
-  Part part{.stretch = &stretch, .draft = nullptr, .leaves = {}};
+  Part part{.stretch = &stretch, .draft = nullptr, .leaves = {}, .channels_last = {}};
   part.leaves.reserve(stretch.leaves.size());
   for (const ValueRef leaf : stretch.leaves) {
     const BufferRef place =
@@ -162,6 +165,7 @@ Part Linker::resolve(std::size_t number) {
       use.last_reader = std::max(use.last_reader, stretches_.last_reader(leaf));
     }
     part.leaves.push_back(place);
+    part.channels_last.push_back(!leaf.is_leaf && channels_last_[leaf.number]);
   }
   part.draft = draft_of(part, number);
   for (const BufferRef& leaf : part.leaves) {
@@ -194,20 +198,21 @@ std::shared_ptr<const StretchDraft> Linker::draft_of(const Part& part, std::size
     }
   }
   const std::vector<bool> donatable = donatable_leaves(stretch, part, number);
-  for (const bool leaf : donatable) key.mix(leaf ? 2 : 1);
+  for (std::size_t k = 0; k < donatable.size(); ++k)
+    key.mix(1 | (donatable[k] ? 2 : 0) | (part.channels_last[k] ? 4 : 0));
   if (auto known = cache_.find(key)) return known;
-  auto made = planned(stretch, std::move(wanted), std::move(successors), donatable);
+  auto made = planned(part, std::move(wanted), std::move(successors), donatable);
   cache_.insert(key, made);
   return made;
 }
 
-std::shared_ptr<const StretchDraft> Linker::planned(const Stretch& stretch,
-                                                    std::vector<Wanted> wanted,
+std::shared_ptr<const StretchDraft> Linker::planned(const Part& part, std::vector<Wanted> wanted,
                                                     std::vector<Successor> successors,
                                                     const std::vector<bool>& donatable) {
+  const Stretch& stretch = *part.stretch;
   std::vector<Node*> leaves;
   for (const ValueRef leaf : stretch.leaves) leaves.push_back(&stretches_.node(leaf));
-  const BatchView view(stretch.nodes, leaves, std::move(wanted));
+  const BatchView view(stretch.nodes, leaves, std::move(wanted), part.channels_last);
   const BatchSizes sizes(view);
   auto made = std::make_shared<StretchDraft>();
   made->draft = draft_plan(
@@ -231,8 +236,10 @@ void Linker::take_results(const Part& part) {
     if (const int donor = draft.donor[n]; donor >= 0)
       made.donor = static_cast<int>(part.leaves[static_cast<std::size_t>(donor)].index);
   }
-  for (const Result& result : draft.results) {
+  for (std::size_t r = 0; r < draft.results.size(); ++r) {
+    const Result& result = draft.results[r];
     const std::uint32_t node = part.stretch->computes[result.node];
+    channels_last_[node] = draft.channels_last[r];
     const bool is_held = stretches_.node(node).live;
     const BufferRef place =
         result.kind == Result::Kind::Output

@@ -189,6 +189,36 @@ class Trees : public Program {
   nn::Linear leaf_{6, 10}, join_{20, 10}, gate_{20, 10}, head_{10, 1};
 };
 
+// Residual blocks of convolutions, whose values cross with their channels last.
+class Images : public Program {
+ public:
+  explicit Images(std::uint32_t seed = 4) : Program(seed) {
+    add(first_);
+    for (Block& block : blocks_) {
+      add(block.conv);
+      add(block.norm);
+    }
+    add(head_);
+    optimize();
+  }
+  Tensor loss() override {
+    Tensor x = relu(first_(numbers({2, 3, 8, 8}, 1)));
+    for (Block& block : blocks_) {
+      if (draw() % 4 != 0) x = relu(x + block.norm(block.conv(x)));
+    }
+    return (head_(x.mean({2, 3})) - 0.5).square().mean();
+  }
+
+ private:
+  struct Block {
+    nn::Conv2d conv{6, 6, 3, {.padding = 1}};
+    nn::BatchNorm2d norm{6};
+  };
+  nn::Conv2d first_{3, 6, 3, {.padding = 1}};
+  std::vector<Block> blocks_ = std::vector<Block>(8);
+  nn::Linear head_{6, 1};
+};
+
 // The same training with linked plans and with whole ones.
 template <class Made>
 std::pair<Values, Values> linked_and_whole(const Made& make, int steps, bool clips) {
@@ -224,6 +254,10 @@ TEST(LinkedPlans, RecurrencesTrainAsWithWholePlans) {
 }
 TEST(LinkedPlans, TreesTrainAsWithWholePlans) {
   expect_values_of_whole_plans([] { return Trees(); }, 6);
+}
+
+TEST(LinkedPlans, ConvolutionsTrainAsWithWholePlans) {
+  expect_values_of_whole_plans([] { return Images(); }, 5);
 }
 
 // All numbers are multiples of powers of two and small: no operation rounds, whatever its order.

@@ -16,10 +16,11 @@ BatchView::BatchView(const graph::Batch& batch) : nodes_(batch.nodes) {
 }
 
 BatchView::BatchView(std::span<Node* const> nodes, std::span<Node* const> leaves,
-                     std::vector<Wanted> wanted)
+                     std::vector<Wanted> wanted, std::vector<bool> channels_last)
     : nodes_(nodes.begin(), nodes.end()),
       leaves_(leaves.begin(), leaves.end()),
-      wanted_(std::move(wanted)) {
+      wanted_(std::move(wanted)),
+      channels_last_(std::move(channels_last)) {
   number_nodes();
 }
 

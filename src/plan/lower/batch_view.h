@@ -24,9 +24,10 @@ class BatchView {
 
   // All nodes and leaves of a batch.
   explicit BatchView(const graph::Batch& batch);
-  // Nodes in recording order, all leaves that they read, and per node who needs it.
+  // Nodes in recording order, all leaves that they read, per node who needs it, and per leaf
+  // whether its channels, the axis 1, lie last in memory.
   BatchView(std::span<graph::Node* const> nodes, std::span<graph::Node* const> leaves,
-            std::vector<Wanted> wanted);
+            std::vector<Wanted> wanted, std::vector<bool> channels_last);
   BatchView(const BatchView&) = delete;
   BatchView& operator=(const BatchView&) = delete;
 
@@ -38,6 +39,9 @@ class BatchView {
   std::uint32_t number(const graph::Node& node) const { return find(numbers_, node); }
   std::uint32_t leaf_number(const graph::Node& node) const { return find(leaf_numbers_, node); }
   Wanted wanted(std::size_t number) const { return wanted_[number]; }
+  bool has_channels_last(std::size_t leaf) const {
+    return !channels_last_.empty() && channels_last_[leaf];
+  }
   // How many of the nodes check indices.
   std::size_t sites() const { return sites_; }
 
@@ -52,6 +56,7 @@ class BatchView {
 
   std::vector<graph::Node*> nodes_, leaves_;
   std::vector<Wanted> wanted_;
+  std::vector<bool> channels_last_;  // per leaf; empty: none
   Numbers numbers_, leaf_numbers_;
   std::size_t sites_ = 0;
 };

@@ -42,7 +42,14 @@ void Lowering::run() {
     const Node& node = *view_->leaves()[i];
     Value leaf{.kind = ValueKind::Leaf, .dtype = node.dtype, .shape = sizes_.shape(node)};
     leaf.number = static_cast<int>(i);
-    graph_.leaf_values[&node] = insert(std::move(leaf)).id;
+    if (!view_->has_channels_last(i)) {
+      graph_.leaf_values[&node] = insert(std::move(leaf)).id;
+      continue;
+    }
+    const Shape shape = std::exchange(leaf.shape, channels_moved_last(leaf.shape));
+    const Expr images = permute(insert(std::move(leaf)), channels_second(shape.rank()));
+    prefer_channels_last(images);
+    graph_.leaf_values[&node] = images.id;
   }
   graph_.node_values.assign(view_->nodes().size(), ValueId::none);
   count_readers();

@@ -58,4 +58,17 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   return Shape(sizes);
 }
 
+std::vector<std::int64_t> channels_second(int rank) {
+  std::vector<std::int64_t> order{0, rank - 1};
+  for (int axis = 1; axis < rank - 1; ++axis) order.push_back(axis);
+  return order;
+}
+
+Shape channels_moved_last(const Shape& shape) {
+  std::vector<Extent> sizes{shape[0]};
+  for (int axis = 2; axis < shape.rank(); ++axis) sizes.push_back(shape[axis]);
+  sizes.push_back(shape[1]);
+  return Shape(sizes);
+}
+
 }  // namespace volta::plan

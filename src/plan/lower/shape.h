@@ -47,4 +47,10 @@ class VOLTA_BACKEND_API Shape {
 // As volta::broadcast_shapes, for shapes that are known to broadcast.
 VOLTA_BACKEND_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
+// The axes of images whose channels lie last, in the order in which operations have them: 0, last,
+// 1, 2, ...
+std::vector<std::int64_t> channels_second(int rank);
+// The sizes of images [n, channels, ...] as [n, ..., channels].
+Shape channels_moved_last(const Shape& shape);
+
 }  // namespace volta::plan

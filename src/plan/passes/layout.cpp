@@ -105,13 +105,6 @@ std::vector<std::int64_t> to_last(int rank) {
   order.push_back(1);
   return order;
 }
-// The order 0, last, 1, 2, ....
-std::vector<std::int64_t> to_second(int rank) {
-  std::vector<std::int64_t> order{0, rank - 1};
-  for (int axis = 1; axis < rank - 1; ++axis) order.push_back(axis);
-  return order;
-}
-
 Shape moved(const Shape& shape, const std::vector<std::int64_t>& order) {
   std::vector<Extent> sizes;
   for (const std::int64_t axis : order) sizes.push_back(shape[static_cast<int>(axis)]);
@@ -129,7 +122,8 @@ Expr rebuilt(ValueBuilder& builder, Value v, bool channels_last) {
   if (!channels_last) return builder.insert(std::move(v));
   if (v.kind == ValueKind::Reshape && is_line(v, builder.at(operand))) {
     const Expr image = builder.permute(operand, to_last(operand.shape().rank()));
-    return builder.permute(builder.reshape(image, moved(v.shape, to_last(rank))), to_second(rank));
+    return builder.permute(builder.reshape(image, moved(v.shape, to_last(rank))),
+                           channels_second(rank));
   }
   if (v.is_pointwise()) {
     for (ValueId& in : v.in) {
@@ -151,7 +145,7 @@ Expr rebuilt(ValueBuilder& builder, Value v, bool channels_last) {
     return builder.insert(std::move(v));
   }
   v.shape = moved(v.shape, to_last(rank));
-  return builder.permute(builder.insert(std::move(v)), to_second(rank));
+  return builder.permute(builder.insert(std::move(v)), channels_second(rank));
 }
 
 }  // namespace
