@@ -211,7 +211,7 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
 // Loads a file of either format, which its content tells.
 void load_one(const std::string& path, const LoadOptions& options, StateDict& state) {
   auto file = std::make_shared<const platform::MappedFile>(path);
-  if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, options, state);
+  if (io::is_torch_file(*file)) return io::load_torch_file(file, path, options, state);
   file.reset();
   io::load_file(SafetensorsFile(path), options, state);
 }
