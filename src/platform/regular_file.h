@@ -11,6 +11,10 @@ namespace volta::platform {
 // Throws IoError: "PATH: cannot ACT: " and the system's words for the error number.
 [[noreturn]] void throw_file_error(const std::string& path, const char* act, int error);
 
+// The system reads a path up to its first NUL character only, which would be another file. Throws
+// IoError if there is one.
+void refuse_nul(const std::string& path);
+
 // The descriptor of a regular file. Others are looked at but not opened: to open a pipe waits for
 // its other end, to open a device may act on it. What takes the file's place between the look and
 // the opening is opened without waiting, and refused. Throws IoError naming the file.

@@ -129,6 +129,23 @@ TEST_F(Durable, NamesOfAnyLength) {
   EXPECT_EQ(file_count(), 1U);
 }
 
+// The system would take the path up to the NUL, the path of another file.
+TEST_F(Durable, PathsWithANulAreRefused) {
+  const std::string file = put("a", "precious") + std::string("\0b", 2);
+  const std::string problem = path("a") + "\\0...: the path has a NUL character";
+  EXPECT_EQ(problem_of([&] { write_durably(file, "new"); }), problem);
+  EXPECT_EQ(problem_of([&] { append_to_file(file, "new"); }), problem);
+  EXPECT_EQ(problem_of([&] { read_regular_file(file, 100); }), problem);
+  EXPECT_EQ(problem_of([&] { save({{"a", ones({1})}}, file); }), problem);
+  EXPECT_EQ(problem_of([&] { save({{"a", ones({8})}}, file, {.max_shard_bytes = 1}); }), problem);
+  EXPECT_EQ(problem_of([&] { save_npz({{"a", ones({1})}}, file); }), problem);
+  EXPECT_EQ(problem_of([&] { load(file); }), problem);
+  EXPECT_EQ(problem_of([&] { FileLock::try_lock(file); }), problem);
+  EXPECT_EQ(problem_of([&] { remove_durably(file); }), problem);
+  EXPECT_EQ(platform::read_file(path("a")), "precious");
+  EXPECT_EQ(file_count(), 1U);
+}
+
 TEST_F(Durable, TheKernelCacheKeepsNothingOfTheDead) {
   const std::string key = kernel::KernelCache::key("a", "b", "c", "d");
   const std::string dead = put(key + ".bin.0123456789abcdef.tmp", "left");
