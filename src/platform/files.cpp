@@ -242,10 +242,14 @@ void AtomicFile::write_at(std::uint64_t offset, std::string_view text) {
   }
 }
 
+void AtomicFile::sync() {
+  if (::fsync(fd_) != 0) throw_file_error(path_, "write", errno);
+}
+
 void AtomicFile::commit() {
   if (const auto now = rights_of(path_)) rights_ = now;  // they may have changed
   if (rights_) take_over(*rights_, fd_);
-  if (options_.durable && ::fsync(fd_) != 0) throw_file_error(path_, "write", errno);
+  if (options_.durable) sync();
   // A delayed write error shows up in close; the file itself stays open, and locked, until it has
   // its name.
   const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);

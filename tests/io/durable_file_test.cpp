@@ -590,6 +590,70 @@ TEST_F(Durable, ProcessesThatSaveShardsToOnePath) {
     EXPECT_EQ(tensor.to_vector<float>(), state.at("a").to_vector<float>()) << name;
 }
 
+// Each process is killed in the middle of a shard: by the limit on the size of files.
+TEST_F(Durable, ShardsOfAKilledSaveGo) {
+  const std::string model = path("model.safetensors");
+  const StateDict large = {{"a", ones({8})}, {"b", full({8}, 2)}, {"c", ones({1 << 16})}};
+  const auto killed = [&] {
+    return in_child([&] {
+      const rlimit none = {0, 0}, most = {1 << 16, 1 << 16};
+      ::setrlimit(RLIMIT_CORE, &none);
+      ::setrlimit(RLIMIT_FSIZE, &most);
+      save(large, model, {.max_shard_bytes = 32});
+      return 0;
+    });
+  };
+  save(three(), model, {.max_shard_bytes = 32});
+  const std::set<std::string> before = names();
+  ASSERT_EQ(killed(), 128);
+  // Two shards, what there is of the third, and the index.
+  EXPECT_EQ(file_count(), before.size() + 4);
+  EXPECT_EQ(load(folder_.string()).at("b").to_vector<float>(), std::vector<float>(8, 2));
+  ASSERT_EQ(killed(), 128);
+  EXPECT_EQ(file_count(), before.size() + 4);  // the second removed what the first left
+  save(three(), model, {.max_shard_bytes = 32});
+  EXPECT_EQ(file_count(), before.size());
+  EXPECT_EQ(load(folder_.string()).size(), 3U);
+  ASSERT_EQ(killed(), 128);
+  save(three(), model);
+  EXPECT_EQ(names(), std::set<std::string>{"model.safetensors"});
+}
+
+// An index that a killed process left names shards of others too: those that are in use, and files
+// that are no shards.
+TEST_F(Durable, ShardsInUseSurviveTheIndexOfAKilledSave) {
+  const std::string model = path("model.safetensors"), index = model + ".index.json";
+  save(three(), model, {.max_shard_bytes = 32});
+  const auto index_of = [](const std::vector<std::string>& files) {
+    std::string text;
+    for (const std::string& file : files)
+      text += (text.empty() ? "\"" : ",\"") + file + "\":\"" + file + "\"";
+    return R"({"metadata":{"writer":"volta"},"weight_map":{)" + text + "}}";
+  };
+  for (const char* name :
+       {"model-v2-00001-of-00002.safetensors", "model-v2-00002-of-00002.safetensors", "mine",
+        "other-00001-of-00001.safetensors"})
+    put(name, "content");
+  platform::AtomicFile living(index);
+  living.write(index_of({"model-v2-00001-of-00002.safetensors"}));
+  put("model.safetensors.index.json.0123456789abcdef.tmp",
+      index_of({"model-v2-00001-of-00002.safetensors", "model-v2-00002-of-00002.safetensors",
+                "mine", "other-00001-of-00001.safetensors", "model-00001-of-00003.safetensors"}));
+  save(three(), path("other.safetensors"));  // another model
+  EXPECT_TRUE(fs::exists(path("model-v2-00002-of-00002.safetensors")));
+  EXPECT_EQ(in_child([&] {
+              save(three(), model, {.max_shard_bytes = 32});
+              return 0;
+            }),
+            0);
+  EXPECT_FALSE(fs::exists(path("model-v2-00002-of-00002.safetensors")));
+  EXPECT_FALSE(fs::exists(path("model.safetensors.index.json.0123456789abcdef.tmp")));
+  for (const char* name :
+       {"model-v2-00001-of-00002.safetensors", "mine", "other-00001-of-00001.safetensors"})
+    EXPECT_TRUE(fs::exists(path(name))) << name;
+  EXPECT_EQ(load(index).size(), 3U);
+}
+
 TEST_F(Durable, ALinkInAShardsPlaceLeadsNowhere) {
   fs::create_symlink(path("elsewhere"), path("model-00001-of-00003.safetensors"));
   save(three(), path("model.safetensors"), {.max_shard_bytes = 32});
