@@ -169,6 +169,8 @@ TEST(Module, AMovedModuleIsStillTheSame) {
 TEST(Module, BuffersKeepTheirShapeAndDType) {
   Tied model;
   EXPECT_THROW(model.count.set(ones({2})), ShapeError);
+  EXPECT_THROW(model.count.set(full({1}, 3)), DTypeError);  // i64
+  EXPECT_EQ(model.count->dtype(), DType::f32);
   nn::Buffer none;
   EXPECT_FALSE(none.defined());
   EXPECT_FALSE((*none).defined());
