@@ -277,6 +277,28 @@ TEST_F(Bounds, SizesOfModelsAreChecked) {
             "LSTM: num_layers must be 1 to 10000, got 4294967296");
 }
 
+// Also numbers that are no doubles, in whose place there was once a default.
+TEST_F(Bounds, NumbersOfModelsAreChecked) {
+  const auto problem_with = [&](const std::string& key, const std::string& value) {
+    const std::string file =
+        put("config.json", R"({"model_type":"gpt2",")" + key + "\":" + value + "}");
+    return problem_of([&] { models::read_gpt2_config(file); });
+  };
+  for (const std::string key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) {
+    for (const std::string value : {"-0.1", "1.5", "1e400", "1e-400"})
+      EXPECT_EQ(problem_with(key, value), path("config.json") + ": \"" + key + "\" is \"" + value +
+                                              "\", expected is a number from 0 to 1");
+    EXPECT_EQ(problem_with(key, "1"), "(accepted)");
+  }
+  for (const std::string key : {"layer_norm_epsilon", "initializer_range"}) {
+    for (const std::string value : {"-1e-5", "1e400"})
+      EXPECT_EQ(problem_with(key, value), path("config.json") + ": \"" + key + "\" is \"" + value +
+                                              "\", expected is a number from 0 to 1.798e+308");
+    EXPECT_EQ(problem_with(key, "0"), "(accepted)");
+    EXPECT_EQ(problem_with(key, "\"x\""), path("config.json") + ": \"" + key + "\" is no number");
+  }
+}
+
 TEST_F(Bounds, AConfigurationOfALargerModelThanTheWeightsIsRefused) {
   put("config.json", R"({"model_type":"gpt2","n_layer":10000,"n_embd":262144,"n_head":1})");
   save({{"wte.weight", ones({4, 4})}}, path("model.safetensors"));
