@@ -559,35 +559,34 @@ TEST_F(Durable, ANameThatIsTakenMeanwhileIsNotReplaced) {
 // Each has shards of its own, and whichever index is there at the end names a whole set.
 TEST_F(Durable, ProcessesThatSaveShardsToOnePath) {
   const std::string model = path("model.safetensors");
-  constexpr int kProcesses = 4, kSaves = 20;
-  std::vector<pid_t> children;
-  for (int number = 1; number <= kProcesses; ++number) {
-    const pid_t child = fork();
-    if (child != 0) {
-      children.push_back(child);
-      continue;
-    }
-    int failures = 0;
-    const auto own = static_cast<double>(number);
-    for (int i = 0; i < kSaves; ++i) {
+  constexpr int kRounds = 20, kProcesses = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<pid_t> children;
+    for (int number = 1; number <= kProcesses; ++number) {
+      const pid_t child = fork();
+      if (child != 0) {
+        children.push_back(child);
+        continue;
+      }
+      const auto own = static_cast<double>(number);
       try {
         save({{"a", full({8}, own)}, {"b", full({8}, own)}, {"c", full({8}, own)}}, model,
              {.max_shard_bytes = 32});
       } catch (...) {
-        ++failures;
+        _exit(1);
       }
+      _exit(0);
     }
-    _exit(failures);
+    for (const pid_t child : children) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    const StateDict state = load(path("model.safetensors.index.json"));
+    ASSERT_EQ(state.size(), 3U);
+    for (const auto& [name, tensor] : state)
+      EXPECT_EQ(tensor.to_vector<float>(), state.at("a").to_vector<float>()) << name << round;
   }
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  }
-  const StateDict state = load(path("model.safetensors.index.json"));
-  ASSERT_EQ(state.size(), 3U);
-  for (const auto& [name, tensor] : state)
-    EXPECT_EQ(tensor.to_vector<float>(), state.at("a").to_vector<float>()) << name;
 }
 
 // Each process is killed in the middle of a shard: by the limit on the size of files.
