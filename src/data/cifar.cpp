@@ -52,8 +52,8 @@ ImageDataset parse_cifar10(std::span<const std::byte> file, const std::string& n
 ImageDataset cifar10_files(const std::vector<std::string>& paths) {
   Records records;
   for (const std::string& path : paths) {
-    const platform::MappedFile file(path);
-    records.add(file.bytes(), path);
+    const std::string file = platform::read_file(path);
+    records.add(std::as_bytes(std::span(file)), path);
   }
   return records.dataset();
 }

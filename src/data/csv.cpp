@@ -295,9 +295,7 @@ CsvDataset parse_csv(std::string_view text, const std::string& name, const CsvOp
 }
 
 CsvDataset read_csv(const std::string& path, const CsvOptions& options) {
-  const platform::MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options);
+  return parse_csv(platform::read_file(path), path, options);
 }
 
 }  // namespace volta::data

@@ -115,14 +115,16 @@ struct Bytes {
   std::vector<std::uint8_t> values;
 };
 Bytes read_bytes(const std::string& path) {
-  const platform::MappedFile file(path);
-  return with_elements(file.bytes(), path, [&](const Header& header, auto elements) {
-    if (header.type.dtype != DType::u8)
-      throw IoError(path + ": expected bytes, got other IDX elements");
-    Bytes result{header.shape, std::vector<std::uint8_t>(elements.size())};
-    if (!elements.empty()) std::memcpy(result.values.data(), elements.data(), elements.size());
-    return result;
-  });
+  const std::string file = platform::read_file(path);
+  return with_elements(std::as_bytes(std::span(file)), path,
+                       [&](const Header& header, auto elements) {
+                         if (header.type.dtype != DType::u8)
+                           throw IoError(path + ": expected bytes, got other IDX elements");
+                         Bytes result{header.shape, std::vector<std::uint8_t>(elements.size())};
+                         if (!elements.empty())
+                           std::memcpy(result.values.data(), elements.data(), elements.size());
+                         return result;
+                       });
 }
 
 }  // namespace
@@ -140,8 +142,8 @@ Tensor parse_idx(std::span<const std::byte> file, const std::string& name) {
 }
 
 Tensor read_idx(const std::string& path) {
-  const platform::MappedFile file(path);
-  return parse_idx(file.bytes(), path);
+  const std::string file = platform::read_file(path);
+  return parse_idx(std::as_bytes(std::span(file)), path);
 }
 
 ImageDataset idx_images(const std::string& images_path, const std::string& labels_path) {

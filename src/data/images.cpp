@@ -223,8 +223,8 @@ Tensor parse_image(std::span<const std::byte> file, const std::string& name, Ima
 }
 
 Tensor read_image(const std::string& path, ImageOptions options) {
-  const platform::MappedFile file(path);
-  return parse_image(file.bytes(), path, options);
+  const std::string file = platform::read_file(path);
+  return parse_image(std::as_bytes(std::span(file)), path, options);
 }
 
 struct ImageFolder::Storage {

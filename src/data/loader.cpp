@@ -12,6 +12,7 @@
 #include "data/epoch.h"
 #include "volta/creation.h"
 #include "volta/data/random.h"
+#include "volta/detail/require_range.h"
 #include "volta/error.h"
 
 namespace volta::data {
@@ -92,6 +93,11 @@ class SavedNumbers {
 
 DataLoader::DataLoader(AnyDataset dataset, DataLoaderOptions options) {
   check(options);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // the order of an epoch is a list of them
+  volta::detail::require_range("DataLoader", "the dataset's size", dataset->size(), 0, kMost);
+  if (options.sampler)
+    volta::detail::require_range("DataLoader", "the sampler's size", options.sampler->size(), 0,
+                                 kMost);
   const std::uint64_t seed = options.seed ? *options.seed : Random::of_thread().next();
   state_ = std::make_shared<State>(std::move(dataset), std::move(options), seed);
 }

@@ -181,10 +181,9 @@ CharCorpus CharCorpus::from_text(std::string_view text) {
 }
 
 CharCorpus CharCorpus::from_file(const std::string& path) {
-  const platform::MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.empty()) throw IoError(path + ": the file is empty");
-  return from_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const std::string text = platform::read_file(path);
+  if (text.empty()) throw IoError(path + ": the file is empty");
+  return from_text(text);
 }
 
 std::vector<std::int64_t> CharCorpus::encode(std::string_view text) const {

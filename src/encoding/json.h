@@ -52,6 +52,8 @@ class VOLTA_BACKEND_API JsonReader {
   };
   Raw skip();
   void finish();  // requires the end of the text
+  // What was read ends before this byte of the text.
+  std::size_t position() const { return at_; }
 
   [[noreturn]] void fail(const std::string& problem) const;
 

@@ -18,17 +18,15 @@ StateDict load_npz(const std::string& path, LoadOptions options) {
   const bool mapped = options.mapped || !options.device.is_cpu();
   io::UnpackLimit limit(options.max_unpacked_bytes, file->bytes().size());
   StateDict state;
-  for (const io::ZipEntry& entry : io::read_zip(file->bytes(), path)) {
+  for (const io::ZipEntry& entry : io::read_zip(*file, path)) {
     if (!entry.name.ends_with(kSuffix))
       throw IoError(
           fmt::format("{}: entry {} is not an npy file", path, io::json_quoted(entry.name)));
     const std::string source = path + ": " + entry.name;
     std::shared_ptr<const void> owner = file;
-    std::span<const std::byte> content = entry.data;
+    std::span<const std::byte> content = file->bytes().subspan(entry.begin, entry.packed);
     if (entry.deflated || !mapped) {
-      const io::OwnedBytes read =
-          entry.deflated ? io::inflate_entry(entry, limit, path) : io::OwnedBytes(entry.size, path);
-      if (!entry.deflated) file->read(entry.data, read.bytes());
+      const io::OwnedBytes read = io::read_entry(*file, entry, limit, path);
       content = read.bytes();
       owner = read.owner();
     }

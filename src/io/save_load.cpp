@@ -164,9 +164,10 @@ class OldShards {
   std::vector<std::pair<std::string, platform::FileIdentity>> files_;
 };
 
-// Throws platform::NameTaken if another process takes one of the free names first. After any
-// failure the shards written so far are removed; they are this call's own, because no shard
-// replaces a file.
+// Throws platform::NameTaken if another process takes one of the free names first. The index is
+// there under its temporary name before the first shard, so that the shards of a killed save can be
+// found. After any other failure this call removes the shards written so far; they are its own,
+// because no shard replaces a file.
 void write_shards_once(const std::string& path, std::span<const Saved> tensors,
                        const std::vector<std::vector<std::size_t>>& shards,
                        const SafetensorsMetadata& metadata) {
@@ -174,19 +175,22 @@ void write_shards_once(const std::string& path, std::span<const Saved> tensors,
   const std::vector<std::string> names = io::free_shard_names(path, shards.size());
   std::map<std::string, std::string> file_of;
   std::uint64_t total = 0;
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    for (const std::size_t position : shards[s]) {
+      file_of.emplace(tensors[position].info.name, names[s]);
+      total += io::bytes_of(tensors[position].info);
+    }
+  }
+  platform::AtomicFile index(io::index_path_of(path));
+  index.write(io::shard_index_text(file_of, total));
+  index.sync();
   std::size_t written = 0;
   try {
     for (; written < shards.size(); ++written) {
       std::vector<Saved> part;
-      for (const std::size_t position : shards[written]) {
-        part.push_back(tensors[position]);
-        file_of.emplace(part.back().info.name, names[written]);
-        total += io::bytes_of(part.back().info);
-      }
+      for (const std::size_t position : shards[written]) part.push_back(tensors[position]);
       write_file((folder / names[written]).string(), part, metadata, {.replace = false});
     }
-    platform::AtomicFile index(io::index_path_of(path));
-    index.write(io::shard_index_text(file_of, total));
     index.commit();
   } catch (...) {
     for (std::size_t s = 0; s < written; ++s) remove_quietly(folder / names[s]);
@@ -211,7 +215,7 @@ void write_shards(const std::string& path, std::span<const Saved> tensors,
 // Loads a file of either format; the content decides which one it is.
 void load_one(const std::string& path, const LoadOptions& options, StateDict& state) {
   auto file = std::make_shared<const platform::MappedFile>(path);
-  if (io::is_torch_file(file->bytes())) return io::load_torch_file(file, path, options, state);
+  if (io::is_torch_file(*file)) return io::load_torch_file(file, path, options, state);
   file.reset();
   io::load_file(SafetensorsFile(path), options, state);
 }
@@ -269,6 +273,7 @@ void save(const StateDict& state, const std::string& path, const SaveOptions& op
   const auto shards = io::cut_into_shards(sizes, options.max_shard_bytes);
   platform::refuse_irreplaceable(path);  // checked before a shard is written
   if (shards.size() > 1) platform::refuse_irreplaceable(io::index_path_of(path));
+  io::remove_abandoned_shards(path);
   const OldShards old_shards(path);
   if (shards.size() == 1) {
     write_file(path, tensors, options.metadata);

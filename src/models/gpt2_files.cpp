@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -56,12 +57,14 @@ class ConfigFile {
           {"n_head", &config.n_head, GPT2Config::kMaxWidth},
           {"n_inner", &config.n_inner, GPT2Config::kMaxWidth}})
       size(key, *target, most);
-    for (const auto& [key, target] : {std::pair{"resid_pdrop", &config.resid_pdrop},
-                                      {"embd_pdrop", &config.embd_pdrop},
-                                      {"attn_pdrop", &config.attn_pdrop},
-                                      {"layer_norm_epsilon", &config.layer_norm_epsilon},
-                                      {"initializer_range", &config.initializer_range}})
-      number(key, *target);
+    constexpr double kAny = std::numeric_limits<double>::max();
+    for (const auto& [key, target, most] :
+         {std::tuple{"resid_pdrop", &config.resid_pdrop, 1.0},
+          {"embd_pdrop", &config.embd_pdrop, 1.0},
+          {"attn_pdrop", &config.attn_pdrop, 1.0},
+          {"layer_norm_epsilon", &config.layer_norm_epsilon, kAny},
+          {"initializer_range", &config.initializer_range, kAny}})
+      number(key, *target, most);
     if (const auto tied = flag("tie_word_embeddings")) config.tie_word_embeddings = *tied;
     if (const auto name = text("activation_function")) config.activation = activation(*name);
     return config;
@@ -103,15 +106,17 @@ class ConfigFile {
                        io::json_excerpt(value->text), most));
     target = *found;
   }
-  void number(std::string_view key, double& target) const {
+  // A number that is no double, such as 1e400, is refused like any other outside of the range.
+  void number(std::string_view key, double& target, double most) const {
     const JsonReader::Raw* value = find(key);
     if (value == nullptr) return;
     const char *begin = value->text.data(), *end = begin + value->text.size();
-    double found = 0;
-    const auto [stop, failure] = std::from_chars(begin, end, found);
+    const auto [stop, failure] = std::from_chars(begin, end, target);
     if (stop != end || failure == std::errc::invalid_argument)
       fail(fmt::format("\"{}\" is no number", key));
-    if (failure == std::errc()) target = found;
+    if (failure == std::errc() && target >= 0 && target <= most) return;
+    fail(fmt::format("\"{}\" is {}, expected is a number from 0 to {:.4g}", key,
+                     io::json_excerpt(value->text), most));
   }
   TransformerActivation activation(const std::string& name) const {
     if (name == "gelu_new" || name == "gelu_pytorch_tanh") return TransformerActivation::gelu_tanh;

@@ -32,6 +32,10 @@ const Tensor& Buffer::operator*() const {
 
 void Buffer::set(const Tensor& value) const {
   if (!defined()) throw ArgumentError("Buffer::set: the buffer is undefined");
+  if (value.dtype() != (*tensor_).dtype()) {
+    throw DTypeError(fmt::format("Buffer::set: the buffer is {}, the value {}",
+                                 name_of((*tensor_).dtype()), name_of(value.dtype())));
+  }
   NoGrad no_grad;
   assign(*tensor_, value.detach());
 }

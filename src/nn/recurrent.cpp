@@ -54,6 +54,7 @@ RecurrentLayers::RecurrentLayers(const char* name, Cell cell, std::int64_t input
     throw ArgumentError(fmt::format("{}: proj_size must be in [0, hidden_size {}), got {}", name,
                                     hidden_size, options.proj_size));
   }
+  weights_ = detail::Shared(std::make_shared<std::vector<Weights>>());
   const std::int64_t rows = gates_of(cell) * hidden_size, out = output_size(),
                      directions = options.bidirectional ? 2 : 1;
   const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
@@ -64,7 +65,7 @@ RecurrentLayers::RecurrentLayers(const char* name, Cell cell, std::int64_t input
       const auto make = [&](const char* kind, const Shape& shape) {
         return add_parameter(kind + suffix, uniform(shape, -bound, bound, made));
       };
-      Weights& weights = weights_.emplace_back();
+      Weights& weights = weights_->emplace_back();
       weights.weight_ih = make("weight_ih", {rows, layer == 0 ? input_size : out * directions});
       weights.weight_hh = make("weight_hh", {rows, out});
       if (options.bias) {
@@ -82,7 +83,7 @@ const RecurrentLayers::Weights& RecurrentLayers::weights(std::int64_t layer, boo
         fmt::format("{}: there is no layer {}{}", name_, layer, reverse ? " in reverse" : ""));
   }
   const std::int64_t directions = options_.bidirectional ? 2 : 1;
-  return weights_[static_cast<std::size_t>(layer * directions + (reverse ? 1 : 0))];
+  return (*weights_)[static_cast<std::size_t>(layer * directions + (reverse ? 1 : 0))];
 }
 
 void RecurrentLayers::check_input(const Tensor& x) const {
@@ -142,7 +143,7 @@ RecurrentResult RecurrentLayers::run(const Tensor& x, const Tensor& h, const Ten
     std::vector<Tensor> outputs;
     for (std::int64_t direction = 0; direction < directions; ++direction) {
       const std::size_t index = static_cast<std::size_t>(layer * directions + direction);
-      const Weights& w = weights_[index];
+      const Weights& w = (*weights_)[index];
       const Tensor gates = linear(now, w.weight_ih, w.bias_ih, place);
       const RecurrentResult result =
           recurrent(cell_, gates, w.weight_hh, w.bias_hh, state_of(h0, index), state_of(c0, index),

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "platform/fork.h"
+#include "platform/regular_file.h"
 #include "volta/error.h"
 
 namespace volta::platform {
@@ -60,6 +61,7 @@ std::optional<FileLock> FileLock::try_lock(const std::string& path) {
   const auto refuse = [&](const std::string& why) {
     throw IoError(path + ": cannot lock: " + why);
   };
+  refuse_nul(path);
   for (;;) {
     // Opening a device may act on it, so the type of the file is checked first.
     struct stat info{};

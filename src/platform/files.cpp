@@ -103,6 +103,7 @@ namespace {
 // a folder, which a rename would destroy.
 std::string file_to_replace(std::string path) {
   namespace fs = std::filesystem;
+  refuse_nul(path);
   std::error_code ignored;
   for (int links = 0; links < 40 && fs::is_symlink(path, ignored); ++links) {
     const fs::path target = fs::read_symlink(path, ignored);
@@ -165,6 +166,8 @@ void sync_folder_of(const std::string& path) {
 }
 
 void rename_durably(const std::string& from, const std::string& to) {
+  refuse_nul(from);
+  refuse_nul(to);
   if (const auto rights = rights_of(to)) {
     const int file =
         ::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -178,6 +181,7 @@ void rename_durably(const std::string& from, const std::string& to) {
 }
 
 void remove_durably(const std::string& path) {
+  refuse_nul(path);
   if (::unlink(path.c_str()) != 0) {
     if (errno == ENOENT) return;
     throw_file_error(path, "remove", errno);
@@ -238,10 +242,14 @@ void AtomicFile::write_at(std::uint64_t offset, std::string_view text) {
   }
 }
 
+void AtomicFile::sync() {
+  if (::fsync(fd_) != 0) throw_file_error(path_, "write", errno);
+}
+
 void AtomicFile::commit() {
   if (const auto now = rights_of(path_)) rights_ = now;  // they may have changed
   if (rights_) take_over(*rights_, fd_);
-  if (options_.durable && ::fsync(fd_) != 0) throw_file_error(path_, "write", errno);
+  if (options_.durable) sync();
   // A delayed write error shows up in close; the file itself stays open, and locked, until it has
   // its name.
   const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);

@@ -93,6 +93,8 @@ class VOLTA_BACKEND_API AtomicFile {
   // Overwrites bytes that were written before.
   void write_at(std::uint64_t offset, std::string_view text);
   std::uint64_t written() const { return written_; }
+  // Makes what was written survive a power failure, still under the temporary name.
+  void sync();
   void commit();
 
  private:

@@ -1,6 +1,7 @@
 // The host's memory as the system reports it.
 #include "platform/memory.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef __GLIBC__
@@ -32,6 +33,15 @@ void return_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif
+}
+
+void discard(std::span<std::byte> part) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t skipped = (page - at % page) % page;  // up to the first whole page
+  if (part.size() < skipped + page) return;
+  const std::span<std::byte> pages = part.subspan(skipped);
+  ::madvise(pages.data(), pages.size() / page * page, MADV_DONTNEED);
 }
 
 }  // namespace volta::platform

@@ -16,7 +16,13 @@ void throw_file_error(const std::string& path, const char* act, int error) {
   throw IoError(path + ": cannot " + act + ": " + std::generic_category().message(error));
 }
 
+void refuse_nul(const std::string& path) {
+  if (const std::size_t at = path.find('\0'); at != std::string::npos)
+    throw IoError(path.substr(0, at) + "\\0...: the path has a NUL character");
+}
+
 RegularFile::RegularFile(const std::string& path, int flags) {
+  refuse_nul(path);
   const bool reads = (flags & O_ACCMODE) == O_RDONLY;
   const char* const act = reads ? "read" : "write";
   const auto refuse_others = [&](const struct stat& info) {

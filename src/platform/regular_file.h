@@ -11,6 +11,10 @@ namespace volta::platform {
 // Throws IoError "PATH: cannot ACT: " followed by the system's text for the error number.
 [[noreturn]] void throw_file_error(const std::string& path, const char* act, int error);
 
+// The system reads a path up to its first NUL character only, which would be another file. Throws
+// IoError if there is one.
+void refuse_nul(const std::string& path);
+
 // The descriptor of a regular file. Other files are recognised without being opened, because
 // opening a pipe waits for its other end and opening a device may affect it. If another file takes
 // its place between the check and the opening, it is opened without waiting and refused. Throws

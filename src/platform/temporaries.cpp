@@ -101,16 +101,21 @@ bool remove_if_abandoned(const std::string& temporary) {
   return removed;
 }
 
-void remove_abandoned_temporaries(const std::string& path) {
+std::vector<std::string> temporaries_of(const std::string& path) {
   const fs::path file(path);
   const std::string name = file.filename().string();
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   std::error_code failure;
-  std::vector<fs::path> found;
+  std::vector<std::string> found;
   for (fs::directory_iterator entry(folder, failure); !failure && entry != fs::directory_iterator();
        entry.increment(failure))
-    if (is_temporary_of(entry->path().filename().string(), name)) found.push_back(entry->path());
-  for (const fs::path& temporary : found) remove_if_abandoned(temporary.string());
+    if (is_temporary_of(entry->path().filename().string(), name))
+      found.push_back(entry->path().string());
+  return found;
+}
+
+void remove_abandoned_temporaries(const std::string& path) {
+  for (const std::string& temporary : temporaries_of(path)) remove_if_abandoned(temporary);
 }
 
 }  // namespace volta::platform

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "volta/export.h"
 
@@ -27,6 +28,8 @@ VOLTA_BACKEND_API bool is_abandoned(const std::string& temporary);
 // Removes the temporary if it is abandoned, and returns whether it did.
 VOLTA_BACKEND_API bool remove_if_abandoned(const std::string& temporary);
 
+// Returns the temporaries of the file at `path`, abandoned or not.
+std::vector<std::string> temporaries_of(const std::string& path);
 // Removes the abandoned temporaries of the file at `path`, and ignores failures.
 VOLTA_BACKEND_API void remove_abandoned_temporaries(const std::string& path);
 

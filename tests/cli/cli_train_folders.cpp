@@ -194,6 +194,25 @@ TEST_F(CliTrainFolders, WhatIsNoFileIsNotRemovedAndNeitherIsTheRun) {
   refused("report.html");
 }
 
+// A run that cannot begin removes the folders that it made, and nothing else: neither a link that
+// leads nowhere nor a folder that was there.
+TEST_F(CliTrainFolders, ARunThatCannotBeginRemovesItsOwnFoldersOnly) {
+  fs::create_symlink("nowhere", path("link"));
+  EXPECT_TRUE(has(complaint(short_run("link"), 1), "cannot make the folder"));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_TRUE(
+      has(complaint(short_run("made/link/run/../../../link"), 1), "cannot make the folder"));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_FALSE(fs::exists(path("made")));
+  EXPECT_FALSE(fs::exists(path("nowhere")));
+  put("file", "");
+  EXPECT_TRUE(has(complaint(short_run("file/run"), 1), "Not a directory"));
+  // A link to a folder is one.
+  fs::create_directory(path("nowhere"));
+  EXPECT_EQ(volta(short_run("link/run")).code, 0);
+  EXPECT_TRUE(fs::exists(path("nowhere/run/config.json")));
+}
+
 TEST_F(CliTrainFolders, PrivateFilesStayPrivate) {
   ASSERT_EQ(volta(short_run("run")).code, 0);
   const auto mode = [&](const std::string& name) {

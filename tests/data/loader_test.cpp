@@ -640,6 +640,30 @@ TEST(DataLoader, OptionsAreChecked) {
                               {"a null pointer"});
 }
 
+TEST(DataLoader, SizesOfDatasetsAndSamplersAreChecked) {
+  struct Sized : data::Dataset {
+    std::int64_t count;
+    explicit Sized(std::int64_t n) : count(n) {}
+    std::int64_t size() const override { return count; }
+    data::Example get(std::int64_t) const override { return {ones({1}), {}}; }
+  };
+  struct Orderless : data::Sampler {
+    std::int64_t count;
+    explicit Orderless(std::int64_t n) : count(n) {}
+    std::int64_t size() const override { return count; }
+    std::vector<std::int64_t> order(std::uint64_t, std::int64_t) const override { return {}; }
+  };
+  for (const std::int64_t count : {std::int64_t{-1}, std::int64_t{1} << 62}) {
+    expect_error<ArgumentError>([&] { DataLoader(Sized(count), {}); },
+                                {"DataLoader: the dataset's size must be 0 to 1099511627776, got " +
+                                 std::to_string(count)});
+    expect_error<ArgumentError>(
+        [&] { DataLoader(Sized(2), {.sampler = std::make_shared<Orderless>(count)}); },
+        {"DataLoader: the sampler's size must be 0 to 1099511627776, got " +
+         std::to_string(count)});
+  }
+}
+
 TEST(DataLoader, FeedsATrainingLoop) {
   manual_seed(7);
   const Device device = test_device();

@@ -34,23 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Durable : public TemporaryFolder {
- protected:
-  std::set<std::string> names() const {
-    std::set<std::string> all;
-    for (const auto& entry : fs::directory_iterator(folder_))
-      all.insert(entry.path().filename().string());
-    return all;
-  }
-  // Returns the result of the function in a child process that ends without destructors.
-  static int in_child(const std::function<int()>& function) {
-    const pid_t child = fork();
-    if (child == 0) _exit(function());
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  }
-};
+using Durable = TemporaryFolder;
 
 // In a container the command is process 1 every time, so the files of a killed process must not be
 // in the way.
@@ -126,6 +110,23 @@ TEST_F(Durable, NamesOfAnyLength) {
   });
   EXPECT_EQ(file_count(), 1U);
   write_durably(path(std::string(255, 'n')), "text");
+  EXPECT_EQ(file_count(), 1U);
+}
+
+// The system would take the path up to the NUL, the path of another file.
+TEST_F(Durable, PathsWithANulAreRefused) {
+  const std::string file = put("a", "precious") + std::string("\0b", 2);
+  const std::string problem = path("a") + "\\0...: the path has a NUL character";
+  EXPECT_EQ(problem_of([&] { write_durably(file, "new"); }), problem);
+  EXPECT_EQ(problem_of([&] { append_to_file(file, "new"); }), problem);
+  EXPECT_EQ(problem_of([&] { read_regular_file(file, 100); }), problem);
+  EXPECT_EQ(problem_of([&] { save({{"a", ones({1})}}, file); }), problem);
+  EXPECT_EQ(problem_of([&] { save({{"a", ones({8})}}, file, {.max_shard_bytes = 1}); }), problem);
+  EXPECT_EQ(problem_of([&] { save_npz({{"a", ones({1})}}, file); }), problem);
+  EXPECT_EQ(problem_of([&] { load(file); }), problem);
+  EXPECT_EQ(problem_of([&] { FileLock::try_lock(file); }), problem);
+  EXPECT_EQ(problem_of([&] { remove_durably(file); }), problem);
+  EXPECT_EQ(platform::read_file(path("a")), "precious");
   EXPECT_EQ(file_count(), 1U);
 }
 
@@ -464,122 +465,6 @@ TEST_F(Durable, ChecksumsThatAreNone) {
             std::string::npos);
   EXPECT_NE(problem(R"({\"a\":\"00000000\"})").find("tensor \"a\": the file is damaged"),
             std::string::npos);
-}
-
-// ---- Shards.
-
-StateDict three() { return {{"a", ones({8})}, {"b", full({8}, 2)}, {"c", full({8}, 3)}}; }
-
-// The shards were written by Hugging Face, or by an attacker who wants files to be removed.
-TEST_F(Durable, ShardsOfOthersStay) {
-  save(three(), path("model.safetensors"), {.max_shard_bytes = 32});
-  ASSERT_EQ(file_count(), 4U);
-  put("precious.safetensors", "mine");
-  const std::string index = R"({"metadata":{"total_size":96},"weight_map":{)"
-                            R"("a":"model-00001-of-00003.safetensors",)"
-                            R"("b":"model-00002-of-00003.safetensors",)"
-                            R"("c":"model-00003-of-00003.safetensors"}})";
-  put("model.safetensors.index.json", index);
-  save(load(path("model.safetensors.index.json")), path("model.safetensors"));
-  EXPECT_EQ(file_count(), 6U);
-  EXPECT_EQ(platform::read_file(path("model.safetensors.index.json")), index);
-  fs::remove(path("model.safetensors"));
-  // An index that claims to be save()'s, with files that are not.
-  fs::create_symlink(path("precious.safetensors"), path("model-00004-of-00004.safetensors"));
-  put("model.safetensors.index.json",
-      R"({"metadata":{"writer":"volta"},"weight_map":{"a":"precious.safetensors",)"
-      R"("b":"model-00004-of-00004.safetensors","c":"other-00001-of-00001.safetensors"}})");
-  put("other-00001-of-00001.safetensors", "mine");
-  save(three(), path("model.safetensors"));
-  EXPECT_TRUE(fs::is_symlink(path("model-00004-of-00004.safetensors")));
-  EXPECT_EQ(platform::read_file(path("precious.safetensors")), "mine");
-  EXPECT_EQ(platform::read_file(path("other-00001-of-00001.safetensors")), "mine");
-}
-
-// Files that a single file would not replace are not removed for shards either.
-TEST_F(Durable, ShardsTakeThePlaceOfFilesOnly) {
-  const std::string model = path("model.safetensors");
-  const auto refused = [&] {
-    for (const std::uint64_t bytes : {0, 32})
-      EXPECT_NE(problem_of([&] {
-                  save(three(), model, {.max_shard_bytes = bytes});
-                }).find("not a regular file, which a new one could replace"),
-                std::string::npos);
-    EXPECT_EQ(file_count(), 1U);  // no shard was written
-  };
-  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
-  refused();
-  fs::remove(model);
-  fs::create_directory(model);
-  refused();
-  fs::remove(model);
-  fs::create_directory(path("model.safetensors.index.json"));
-  EXPECT_NE(
-      problem_of([&] { save(three(), model, {.max_shard_bytes = 32}); }).find("not a regular file"),
-      std::string::npos);
-  EXPECT_EQ(file_count(), 1U);
-  fs::remove(path("model.safetensors.index.json"));
-  // A link is removed, but not its target.
-  save({{"a", ones({1})}}, path("elsewhere"));
-  fs::create_symlink(path("elsewhere"), model);
-  save(three(), model, {.max_shard_bytes = 32});
-  EXPECT_FALSE(fs::is_symlink(model));
-  EXPECT_EQ(load(path("elsewhere")).size(), 1U);
-  EXPECT_EQ(load(path("model.safetensors.index.json")).size(), 3U);
-}
-
-TEST_F(Durable, ANameThatIsTakenMeanwhileIsNotReplaced) {
-  platform::AtomicFile file(path("shard"), {.replace = false});
-  file.write("late");
-  put("shard", "first");
-  EXPECT_THROW(file.commit(), platform::NameTaken);
-  EXPECT_EQ(platform::read_file(path("shard")), "first");
-  platform::AtomicFile other(path("other"), {.replace = false});
-  other.write("whole");
-  other.commit();
-  EXPECT_EQ(platform::read_file(path("other")), "whole");
-}
-
-// Each process has its own shards, and the final index names a complete set.
-TEST_F(Durable, ProcessesThatSaveShardsToOnePath) {
-  const std::string model = path("model.safetensors");
-  constexpr int kProcesses = 4, kSaves = 20;
-  std::vector<pid_t> children;
-  for (int number = 1; number <= kProcesses; ++number) {
-    const pid_t child = fork();
-    if (child != 0) {
-      children.push_back(child);
-      continue;
-    }
-    int failures = 0;
-    const auto own = static_cast<double>(number);
-    for (int i = 0; i < kSaves; ++i) {
-      try {
-        save({{"a", full({8}, own)}, {"b", full({8}, own)}, {"c", full({8}, own)}}, model,
-             {.max_shard_bytes = 32});
-      } catch (...) {
-        ++failures;
-      }
-    }
-    _exit(failures);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  }
-  const StateDict state = load(path("model.safetensors.index.json"));
-  ASSERT_EQ(state.size(), 3U);
-  for (const auto& [name, tensor] : state)
-    EXPECT_EQ(tensor.to_vector<float>(), state.at("a").to_vector<float>()) << name;
-}
-
-TEST_F(Durable, ALinkInAShardsPlaceLeadsNowhere) {
-  fs::create_symlink(path("elsewhere"), path("model-00001-of-00003.safetensors"));
-  save(three(), path("model.safetensors"), {.max_shard_bytes = 32});
-  EXPECT_FALSE(fs::exists(path("elsewhere")));
-  EXPECT_TRUE(fs::is_symlink(path("model-00001-of-00003.safetensors")));
-  EXPECT_EQ(load(folder_.string()).size(), 3U);
 }
 
 }  // namespace

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <string>
 
 #include "platform/files.h"
@@ -31,6 +35,20 @@ class TemporaryFolder : public testing::Test {
   std::size_t file_count() const {
     return static_cast<std::size_t>(
         std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+  std::set<std::string> names() const {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      all.insert(entry.path().filename().string());
+    return all;
+  }
+  // What the function returns in a child process, which ends without its destructors.
+  static int in_child(const std::function<int()>& function) {
+    const pid_t child = fork();
+    if (child == 0) _exit(function());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
   }
 
   std::filesystem::path folder_;

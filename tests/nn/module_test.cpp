@@ -141,9 +141,36 @@ TEST(Module, ListIsIndexedAndIterated) {
   }
 }
 
-TEST(Module, BuffersKeepTheirShape) {
+// Modules are handles, also those that were moved from: none loses its layers, weights or
+// statistics.
+TEST(Module, AMovedModuleIsStillTheSame) {
+  const auto check = [](auto module, const auto& call, const char* what) {
+    module.to(test_device());
+    const std::vector<float> before = call(module);
+    auto moved = std::move(module);
+    EXPECT_EQ(call(module), before) << what;  // NOLINT(bugprone-use-after-move)
+    EXPECT_EQ(call(moved), before) << what;
+    EXPECT_EQ(module.parameters().size(), moved.parameters().size()) << what;
+  };
+  const Tensor x = (arange(12) / 12).reshape({3, 4}).to(test_device());
+  const auto of_x = [&](auto& module) { return module(x).template to_vector<float>(); };
+  const auto steps = [&](auto& module) { return module(x).output.template to_vector<float>(); };
+  nn::BatchNorm1d norm(4);
+  norm.running_mean.set(full({4}, 3.0));
+  norm.eval();
+  check(norm, of_x, "BatchNorm1d");
+  check(nn::Linear(4, 2), of_x, "Linear");
+  check(nn::Sequential({nn::Linear(4, 3), nn::ReLU()}), of_x, "Sequential");
+  check(nn::LSTM(4, 3, {.bidirectional = true}), steps, "LSTM");
+  check(nn::GRU(4, 3), steps, "GRU");
+  check(Tied(), [](Tied& module) { return module.eval()(ids()).to_vector<float>(); }, "Tied");
+}
+
+TEST(Module, BuffersKeepTheirShapeAndDType) {
   Tied model;
   EXPECT_THROW(model.count.set(ones({2})), ShapeError);
+  EXPECT_THROW(model.count.set(full({1}, 3)), DTypeError);  // i64
+  EXPECT_EQ(model.count->dtype(), DType::f32);
   nn::Buffer none;
   EXPECT_FALSE(none.defined());
   EXPECT_FALSE((*none).defined());

@@ -51,7 +51,9 @@ class Shared {
       cloning->copies_.emplace(other.part_.get(), part_);
     }
   }
-  Shared(Shared&& other) noexcept = default;
+  // A moved module is still the same module: with a member of its own class missing it would be
+  // another one, such as a batch norm without statistics.
+  Shared(Shared&& other) noexcept : part_(other.part_) {}
   Shared& operator=(Shared other) noexcept {
     part_ = std::move(other.part_);
     return *this;

@@ -81,7 +81,7 @@ class VOLTA_API RecurrentLayers : public Module {
   Cell cell_;
   std::int64_t input_size_, hidden_size_;
   LSTMOptions options_;
-  std::vector<Weights> weights_;  // ordered by layer, then direction
+  detail::Shared<std::vector<Weights>> weights_;  // ordered by layer, then direction
 };
 
 // States are [num_layers * directions, batch, size], without the batch axis for a single sequence.

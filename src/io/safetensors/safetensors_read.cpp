@@ -6,8 +6,10 @@
 #include <tuple>
 
 #include "encoding/json.h"
+#include "io/common/owned_bytes.h"
 #include "io/safetensors/safetensors_format.h"
 #include "platform/files.h"
+#include "platform/memory.h"
 #include "volta/error.h"
 #include "volta/safetensors.h"
 
@@ -35,12 +37,13 @@ class HeaderReader {
 
   // Reads the tensors, sorted by offset, and the metadata.
   void read(std::vector<TensorEntry>& tensors, SafetensorsMetadata& metadata) {
-    const std::string text = header_text();
-    tensors.reserve(most_tensors(text));
     try {
+      const io::OwnedBytes text = header_text();
+      tensors.reserve(most_tensors(text_of(text)));
       read_members(text, tensors, metadata);
     } catch (const IoError&) {
-      io::JsonReader whole(text, path_ + ": header");  // invalid JSON is reported first
+      const io::OwnedBytes again = header_text();
+      io::JsonReader whole(text_of(again), path_ + ": header");  // invalid JSON is reported first
       whole.skip();
       whole.finish();
       throw;
@@ -72,7 +75,11 @@ class HeaderReader {
     fail("tensor " + io::json_excerpt(tensor) + ": " + problem);
   }
 
-  std::string header_text() {
+  static std::string_view text_of(const io::OwnedBytes& bytes) {
+    return {reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size()};
+  }
+
+  io::OwnedBytes header_text() {
     if (file_.size() < kLengthBytes)
       fail("not a safetensors file: " + std::to_string(file_.size()) + " bytes, at least 8 needed");
     std::byte bytes[kLengthBytes];
@@ -87,21 +94,28 @@ class HeaderReader {
       fail("header length " + std::to_string(length) + " exceeds the file (" +
            std::to_string(file_.size()) + " bytes)");
     data_begin_ = kLengthBytes + length;
-    std::string text(length, '\0');
-    mapping_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
-    if (!text.starts_with('{')) fail("header does not start with '{'");
+    const io::OwnedBytes text(length, path_ + ": header");
+    mapping_.read(kLengthBytes, text.bytes());
+    if (!text_of(text).starts_with('{')) fail("header does not start with '{'");
     return text;
   }
 
-  void read_members(std::string_view text, std::vector<TensorEntry>& tensors,
+  // Discards the text as far as it was read, so that the table may take its place in memory.
+  void read_members(const io::OwnedBytes& text, std::vector<TensorEntry>& tensors,
                     SafetensorsMetadata& metadata) const {
-    io::JsonReader reader(text, path_ + ": header");
+    constexpr std::size_t kLeastDiscarded = std::size_t{4} << 20;
+    io::JsonReader reader(text_of(text), path_ + ": header");
+    std::size_t discarded = 0;
     reader.begin_object();
     while (const auto key = reader.next_key()) {
       if (*key == io::kMetadataKey) {
         metadata = read_metadata(reader);
       } else {
         read_tensor(reader, tensors.emplace_back(), std::string(*key));
+      }
+      if (reader.position() - discarded >= kLeastDiscarded) {
+        platform::discard(text.bytes().subspan(discarded, reader.position() - discarded));
+        discarded = reader.position();
       }
     }
     reader.finish();

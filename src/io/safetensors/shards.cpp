@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "encoding/json.h"
 #include "platform/files.h"
+#include "platform/temporaries.h"
 #include "volta/error.h"
 
 namespace volta::io {
@@ -235,22 +237,86 @@ std::string shard_index_text(const std::map<std::string, std::string>& file_of,
   return text + "\n  }\n}\n";
 }
 
-std::vector<std::string> own_shards(const std::string& path) {
-  const std::string index_path = index_path_of(path);
-  if (!is_there(index_path)) return {};
+namespace {
+
+// Returns the names of shards that an index of save() for the model at `path` has. An index that
+// cannot be read has none.
+std::vector<std::string> own_names_in(const std::string& index_path, const std::string& path) {
   try {
     ShardIndex index = read_shard_index(index_path);
     if (!index.own) return {};
-    const fs::path folder = fs::path(path).parent_path();
-    std::erase_if(index.files, [&](const std::string& name) {
-      std::error_code ignored;
-      return !is_shard_name(name, stem_of(path)) ||
-             !fs::is_regular_file(fs::symlink_status(folder / name, ignored));
-    });
+    const std::string stem = stem_of(path);
+    std::erase_if(index.files, [&](const std::string& name) { return !is_shard_name(name, stem); });
     return index.files;
   } catch (const IoError&) {
     return {};
   }
+}
+
+// Adds all names of files that an index has, whoever wrote it.
+void add_names_in(const std::string& index_path, std::set<std::string>& names) {
+  try {
+    ShardIndex index = read_shard_index(index_path);
+    names.insert(index.files.begin(), index.files.end());
+  } catch (const IoError&) {  // it is not there, or no index
+  }
+}
+
+// Removes the temporaries that killed processes left of these files, whose names are sorted.
+void remove_abandoned_temporaries(const fs::path& folder, const std::vector<std::string>& names) {
+  std::error_code failure;
+  std::vector<std::string> found;
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    const fs::path name = entry->path().filename(), file = name.stem().stem();
+    if (platform::is_temporary_of(name.string(), file.string()) &&
+        std::ranges::binary_search(names, file.string()))
+      found.push_back(entry->path().string());
+  }
+  for (const std::string& temporary : found) platform::remove_if_abandoned(temporary);
+}
+
+}  // namespace
+
+std::vector<std::string> own_shards(const std::string& path) {
+  const std::string index_path = index_path_of(path);
+  if (!is_there(index_path)) return {};
+  std::vector<std::string> names = own_names_in(index_path, path);
+  const fs::path folder = fs::path(path).parent_path();
+  std::erase_if(names, [&](const std::string& name) {
+    std::error_code ignored;
+    return !fs::is_regular_file(fs::symlink_status(folder / name, ignored));
+  });
+  return names;
+}
+
+// A living save names no shard that exists already. So a file that is identified before the indices
+// of the living are read is a shard of theirs only if they name it then.
+void remove_abandoned_shards(const std::string& path) {
+  const std::string index_path = index_path_of(path);
+  const fs::path folder = fs::path(path).parent_path();
+  const std::vector<std::string> temporaries = platform::temporaries_of(index_path);
+  std::set<std::string> abandoned;
+  for (const std::string& temporary : temporaries)
+    if (platform::is_abandoned(temporary)) abandoned.insert(temporary);
+  if (abandoned.empty()) return;
+  std::map<std::string, platform::FileIdentity> left;
+  for (const std::string& temporary : abandoned) {
+    const std::vector<std::string> names = own_names_in(temporary, path);
+    for (const std::string& name : names)
+      if (const auto identity = platform::identity_of((folder / name).string()))
+        left.emplace(name, *identity);
+    remove_abandoned_temporaries(folder, names);
+  }
+  std::set<std::string> used;
+  for (const std::string& temporary : temporaries)
+    if (!abandoned.contains(temporary)) add_names_in(temporary, used);
+  add_names_in(index_path, used);  // last, as a living save may have just renamed its index
+  std::error_code ignored;
+  for (const auto& [name, identity] : left)
+    if (!used.contains(name) && platform::identity_of((folder / name).string()) == identity)
+      fs::remove(folder / name, ignored);
+  for (const std::string& temporary : abandoned) platform::remove_if_abandoned(temporary);
 }
 
 }  // namespace volta::io

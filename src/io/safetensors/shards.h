@@ -49,6 +49,11 @@ std::vector<std::string> free_shard_names(const std::string& path, std::size_t c
 std::string shard_index_text(const std::map<std::string, std::string>& file_of,
                              std::uint64_t total_bytes);
 
+// A save of shards writes its index first, under a temporary name, and renames it when all shards
+// are there. Removes the shards that such indices of killed saves to `path` name, and then these
+// indices. Shards that the model or a living save has stay.
+void remove_abandoned_shards(const std::string& path);
+
 // Returns the shards of the model that save() wrote to `path` before. The index must name save() as
 // its writer, and the shards must be regular files with names of free_shard_names. Other files in
 // an index are never removed.

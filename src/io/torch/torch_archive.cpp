@@ -2,6 +2,7 @@
 #include "io/torch/torch_archive.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -39,8 +40,12 @@ std::uint64_t element_size(std::string_view type) {
 
 }  // namespace
 
-bool is_torch_file(std::span<const std::byte> file) {
-  const std::string_view start = text_of(file.first(std::min<std::size_t>(file.size(), 32)));
+bool is_torch_file(const platform::MappedFile& file) {
+  std::array<std::byte, 32> bytes;
+  const std::span<std::byte> first =
+      std::span(bytes).first(std::min(file.bytes().size(), bytes.size()));
+  file.read(0, first);
+  const std::string_view start = text_of(first);
   // The length of a safetensors header may look like these bytes. Byte 8 is then '{', which is not
   // a compression method of zip.
   if (start.starts_with(kZipStart)) return start.size() < 9 || start[8] != '{';
@@ -71,7 +76,9 @@ TorchArchive::TorchArchive(std::shared_ptr<const platform::MappedFile> file,
       check_global_(check_global),
       options_(options),
       limit_(options.max_unpacked_bytes, file_->bytes().size()) {
-  text_of(file_->bytes()).starts_with(kZipStart) ? open_zip() : open_old();
+  std::array<std::byte, kZipStart.size()> start{};
+  if (file_->bytes().size() >= start.size()) file_->read(0, start);
+  text_of(start) == kZipStart ? open_zip() : open_old();
 }
 
 void TorchArchive::fail(const std::string& problem) const { throw IoError(path_ + ": " + problem); }
@@ -79,7 +86,7 @@ void TorchArchive::fail(const std::string& problem) const { throw IoError(path_ 
 // ---- Files since PyTorch 1.6.
 void TorchArchive::open_zip() {
   std::unordered_map<std::string, ZipEntry> entries;
-  for (ZipEntry& entry : read_zip(file_->bytes(), path_)) {
+  for (ZipEntry& entry : read_zip(*file_, path_)) {
     std::string name = entry.name;
     entries.emplace(std::move(name), std::move(entry));
   }
@@ -110,17 +117,18 @@ void TorchArchive::open_zip() {
   for (auto& [name, entry] : entries) {
     if (!name.starts_with(folder) || name.size() - folder.size() > kMaxKey) continue;
     UnreadStorage place;
-    place.bytes = entry.data;
+    place.begin = entry.begin;
+    place.size = entry.packed;
     place.entry = entry;
     storages_.emplace(name.substr(folder.size()), std::move(place));
   }
   text_ = content_of(text);
-  read_pickle(text_.bytes, true);
+  pickle_ = std::make_unique<const Pickle>(text_.bytes, path_, check_global_,
+                                           PickleOptions{.max_memory = most_pickle_memory()});
 }
 
-void TorchArchive::read_pickle(std::span<const std::byte> bytes, bool alone) {
-  const std::uint64_t most = kFreePickle + kPickleGrowth * file_->bytes().size();
-  pickle_.emplace(bytes, path_, check_global_, PickleOptions{.max_memory = most, .alone = alone});
+std::uint64_t TorchArchive::most_pickle_memory() const {
+  return kFreePickle + kPickleGrowth * file_->bytes().size();
 }
 
 // PyTorch writes zeros if an option leaves out the CRCs (set_crc32_options).
@@ -130,25 +138,23 @@ void TorchArchive::check_stored_crc(const ZipEntry& entry, std::span<const std::
 
 // Returns the entry's content, unpacked if it is deflated. torch.save itself does not deflate.
 TorchBytes TorchArchive::content_of(const ZipEntry& entry) {
-  if (!entry.deflated) {
-    check_stored_crc(entry, entry.data);
-    return {entry.data, file_};
+  const OwnedBytes content = read_entry(*file_, entry, limit_, path_);
+  if (entry.deflated) {
+    check_crc(entry, content.bytes(), path_);
+  } else {
+    check_stored_crc(entry, content.bytes());
   }
-  const OwnedBytes unpacked = inflate_entry(entry, limit_, path_);
-  check_crc(entry, unpacked.bytes(), path_);
-  return {unpacked.bytes(), unpacked.owner()};
+  return {content.bytes(), content.owner()};
 }
 
 // ---- Files before PyTorch 1.6: pickles of a magic number, a protocol, the machine's sizes, the
 // objects and the keys of the storages, then each storage's number of elements and its elements.
 void TorchArchive::open_old() {
-  const Pickle::CheckGlobal& check = check_global_;
-  std::span<const std::byte> rest = file_->bytes();
+  TorchBytes text;
+  std::uint64_t at = 0;
   const auto next = [&] {
-    auto pickle =
-        std::make_unique<const Pickle>(rest.first(std::min<std::size_t>(rest.size(), kMaxPickle)),
-                                       path_, check, PickleOptions{.alone = false});
-    rest = rest.subspan(pickle->bytes());
+    auto pickle = old_pickle(at, PickleOptions().max_memory, text);
+    at += pickle->bytes();
     return pickle;
   };
   next();  // the magic number, which is_torch_file() has checked
@@ -164,23 +170,42 @@ void TorchArchive::open_old() {
         fail("its byte order is not \"little\": save it again on a little-endian machine");
     }
   }
-  read_pickle(rest.first(std::min<std::size_t>(rest.size(), kMaxPickle)), false);
-  rest = rest.subspan(pickle_->bytes());
-  const std::size_t bytes = find_old_storages(rest);
-  if (bytes != rest.size())
-    fail(fmt::format("{} bytes after the last storage", rest.size() - bytes));
+  pickle_ = old_pickle(at, most_pickle_memory(), text_);
+  const std::uint64_t end = find_old_storages(at + pickle_->bytes());
+  if (end != file_->bytes().size())
+    fail(fmt::format("{} bytes after the last storage", file_->bytes().size() - end));
 }
 
-// Finds the storages and returns the number of bytes that they and their keys take.
-std::size_t TorchArchive::find_old_storages(std::span<const std::byte> rest) {
+// Reads the pickle that begins there into `text`, where its strings are. Only the pickle says where
+// it ends, so more and more of the file is read until it does.
+std::unique_ptr<const Pickle> TorchArchive::old_pickle(std::uint64_t begin,
+                                                       std::uint64_t max_memory,
+                                                       TorchBytes& text) const {
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << 18, kMore = 8;
+  const std::uint64_t most = std::min(file_->bytes().size() - begin, kMaxPickle);
+  for (std::uint64_t size = std::min(kFirst, most);; size = std::min(kMore * size, most)) {
+    text = copy_of(begin, size);
+    try {
+      return std::make_unique<const Pickle>(
+          text.bytes, path_, check_global_,
+          PickleOptions{.max_memory = max_memory, .alone = false});
+    } catch (const IoError&) {
+      if (size == most) throw;
+    }
+  }
+}
+
+// Finds the storages, whose keys begin there, and returns where the last one ends.
+std::uint64_t TorchArchive::find_old_storages(std::uint64_t at) {
   std::unordered_map<std::string_view, StorageId> known;
   for (const PickleValue& value : pickle_->values())
     if (const auto id = storage_id_of(value); id && id->elements >= 0) known.emplace(id->key, *id);
-  const Pickle keys(rest.first(std::min<std::size_t>(rest.size(), kMaxPickle)), path_,
-                    check_global_, {.alone = false});
-  const PickleValues* list = keys.root().items();
+  TorchBytes text;
+  const auto keys = old_pickle(at, PickleOptions().max_memory, text);
+  const std::uint64_t size_of_file = file_->bytes().size();
+  const PickleValues* list = keys->root().items();
   if (list == nullptr) fail("the keys of its storages are no list");
-  std::size_t at = keys.bytes();
+  at += keys->bytes();
   for (const PickleValue* item : *list) {
     const auto* key = item->as<std::string_view>();
     const auto id = key != nullptr ? known.find(*key) : known.end();
@@ -188,17 +213,20 @@ std::size_t TorchArchive::find_old_storages(std::span<const std::byte> rest) {
     const std::uint64_t size = element_size(id->second.type);
     if (size == 0) fail(fmt::format("storage {}: its dtype is not known", json_excerpt(*key)));
     std::uint64_t elements = 0, bytes = 0;
-    if (rest.size() - at < 8) fail("it ends before its storages do");
-    for (std::size_t i = 8; i-- > 0;)
-      elements = elements << 8 | std::to_integer<std::uint64_t>(rest[at + i]);
-    at += 8;
+    std::array<std::byte, 8> number;
+    if (size_of_file - at < number.size()) fail("it ends before its storages do");
+    file_->read(at, number);
+    for (std::size_t i = number.size(); i-- > 0;)
+      elements = elements << 8 | std::to_integer<std::uint64_t>(number[i]);
+    at += number.size();
     if (elements != static_cast<std::uint64_t>(id->second.elements))
       fail(fmt::format("storage {}: {} elements, and {} are in the pickle", json_excerpt(*key),
                        elements, id->second.elements));
-    if (__builtin_mul_overflow(elements, size, &bytes) || bytes > rest.size() - at)
+    if (__builtin_mul_overflow(elements, size, &bytes) || bytes > size_of_file - at)
       fail("it ends before its storages do");
     UnreadStorage place;
-    place.bytes = rest.subspan(at, bytes);
+    place.begin = at;
+    place.size = bytes;
     if (!storages_.emplace(std::string(*key), std::move(place)).second)
       fail(fmt::format("storage {} occurs twice", json_excerpt(*key)));
     at += bytes;
@@ -207,9 +235,9 @@ std::size_t TorchArchive::find_old_storages(std::span<const std::byte> rest) {
 }
 
 // ---- Storages.
-TorchBytes TorchArchive::copy_of(std::span<const std::byte> bytes) const {
-  const OwnedBytes copy(bytes.size(), path_);
-  file_->read(bytes, copy.bytes());
+TorchBytes TorchArchive::copy_of(std::uint64_t begin, std::uint64_t size) const {
+  const OwnedBytes copy(size, path_);
+  file_->read(begin, copy.bytes());
   return {copy.bytes(), copy.owner()};
 }
 
@@ -221,7 +249,9 @@ const TorchBytes* TorchArchive::storage(std::string_view key) {
     if (place.entry && place.entry->deflated) {
       place.read = content_of(*place.entry);
     } else {
-      place.read = options_.mapped ? TorchBytes{place.bytes, file_} : copy_of(place.bytes);
+      place.read = options_.mapped
+                       ? TorchBytes{file_->bytes().subspan(place.begin, place.size), file_}
+                       : copy_of(place.begin, place.size);
       if (place.entry) check_stored_crc(*place.entry, place.read->bytes);
     }
   }

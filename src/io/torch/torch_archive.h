@@ -18,8 +18,8 @@
 
 namespace volta::io {
 
-// Returns whether these bytes begin like a file of torch.save, since or before PyTorch 1.6.
-VOLTA_BACKEND_API bool is_torch_file(std::span<const std::byte> file);
+// Returns whether a file begins like one of torch.save, since or before PyTorch 1.6.
+bool is_torch_file(const platform::MappedFile& file);
 
 // The description of a storage in the pickle.
 struct StorageId {
@@ -54,19 +54,21 @@ class TorchArchive {
  private:
   // A storage that has not been requested yet.
   struct UnreadStorage {
-    std::span<const std::byte> bytes;
-    std::optional<ZipEntry> entry;  // absent in files before PyTorch 1.6
+    std::uint64_t begin = 0, size = 0;  // in the file
+    std::optional<ZipEntry> entry;      // absent in files before PyTorch 1.6
     std::optional<TorchBytes> read;
   };
 
   [[noreturn]] void fail(const std::string& problem) const;
   void open_zip();
   void open_old();
-  std::size_t find_old_storages(std::span<const std::byte> rest);
-  void read_pickle(std::span<const std::byte> bytes, bool alone);
+  std::unique_ptr<const Pickle> old_pickle(std::uint64_t begin, std::uint64_t max_memory,
+                                           TorchBytes& text) const;
+  std::uint64_t find_old_storages(std::uint64_t at);
+  std::uint64_t most_pickle_memory() const;
   TorchBytes content_of(const ZipEntry& entry);
   void check_stored_crc(const ZipEntry& entry, std::span<const std::byte> bytes) const;
-  TorchBytes copy_of(std::span<const std::byte> bytes) const;
+  TorchBytes copy_of(std::uint64_t begin, std::uint64_t size) const;
 
   std::shared_ptr<const platform::MappedFile> file_;
   const std::string& path_;
@@ -74,7 +76,7 @@ class TorchArchive {
   TorchArchiveOptions options_;
   UnpackLimit limit_;
   TorchBytes text_;  // bytes of the pickle
-  std::optional<Pickle> pickle_;
+  std::unique_ptr<const Pickle> pickle_;
   std::unordered_map<std::string, UnreadStorage> storages_;
 };
 

@@ -18,14 +18,14 @@ struct ZipEntry {
   std::string name;
   bool deflated = false;
   std::uint32_t crc = 0;
-  std::uint64_t size = 0;           // size when unpacked
-  std::span<const std::byte> data;  // bytes in the archive, as stored
+  std::uint64_t size = 0;               // size when unpacked
+  std::uint64_t begin = 0, packed = 0;  // position and size of its bytes in the archive
 };
 
-// Returns the entries of an archive in memory, in the order of its directory. Throws IoError, with
-// `source` first, for invalid archives: ranges outside of the archive or overlapping, duplicate
-// names, sizes that deflated data cannot have, encryption.
-VOLTA_BACKEND_API std::vector<ZipEntry> read_zip(std::span<const std::byte> archive,
+// Returns the entries of an archive, in the order of its directory. Throws IoError, with `source`
+// first, for invalid archives: ranges outside of the archive or overlapping, duplicate names, sizes
+// that deflated data cannot have, encryption. The archive is read without touching its mapping.
+VOLTA_BACKEND_API std::vector<ZipEntry> read_zip(const platform::MappedFile& archive,
                                                  const std::string& source);
 
 // Limits the total size of the unpacked entries of an archive. Deflate expands by up to 1,032
@@ -44,10 +44,10 @@ class VOLTA_BACKEND_API UnpackLimit {
   std::uint64_t most_, left_;
 };
 
-// Unpacks a deflated entry. Throws IoError if the result is not `entry.size` bytes, or exceeds the
-// limit.
-VOLTA_BACKEND_API OwnedBytes inflate_entry(const ZipEntry& entry, UnpackLimit& limit,
-                                           const std::string& source);
+// Returns the content of an entry in memory of its own, unpacked if it is deflated. Throws IoError
+// if deflated data does not give `entry.size` bytes, or exceeds the limit.
+VOLTA_BACKEND_API OwnedBytes read_entry(const platform::MappedFile& archive, const ZipEntry& entry,
+                                        UnpackLimit& limit, const std::string& source);
 // Throws IoError unless the CRC of the content matches the entry's.
 VOLTA_BACKEND_API void check_crc(const ZipEntry& entry, std::span<const std::byte> content,
                                  const std::string& source);

@@ -31,6 +31,22 @@ void fail_if(const std::error_code& error, const fs::path& path, const char* wha
   if (error) throw IoError(fmt::format("{}: {}: {}", path.string(), what, error.message()));
 }
 
+// Makes the folder and those that it is in, as far as they are missing, and adds them to `made`.
+void make_folders(const fs::path& path, std::vector<fs::path>& made) {
+  std::error_code error;
+  fs::path part;
+  for (const fs::path& name : path) {
+    part /= name;
+    const fs::file_status found = fs::status(part, error);
+    if (fs::is_directory(found)) continue;
+    error.clear();
+    if (fs::exists(found)) error = std::make_error_code(std::errc::not_a_directory);
+    const bool is_new = !error && fs::create_directory(part, error);
+    fail_if(error, path, "cannot make the folder");
+    if (is_new) made.push_back(part);
+  }
+}
+
 // JSON is UTF-8, but names of files may be any bytes.
 std::string text_of(const Json& document, int indent) {
   return document.dump(indent, ' ', false, Json::error_handler_t::replace);
@@ -108,21 +124,17 @@ void RunFolder::refuse_foreign_lock() const {
 }
 
 void RunFolder::begin(const Json& config) {
-  std::error_code error;
-  std::vector<fs::path> made;  // innermost first
-  for (fs::path part = path_; !part.empty() && !fs::exists(part, error); part = part.parent_path())
-    made.push_back(part);
+  std::vector<fs::path> made;  // innermost last
   try {
-    fs::create_directories(path_, error);
-    fail_if(error, path_, "cannot make the folder");
+    make_folders(path_, made);
     lock();
     refuse_what_is_there();  // another run may have used the folder since the first check
     remove_run();
     write_config(config);
   } catch (...) {
     lock_.reset();
-    for (const fs::path& part : made)
-      if (!fs::remove(part, error)) break;  // the folder is not empty
+    for (; !made.empty(); made.pop_back())
+      if (::rmdir(made.back().c_str()) != 0) break;  // the folder is not empty
     throw;
   }
 }
