@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "plan/group/fusion.h"
+#include "plan/group/walker.h"
 
 namespace volta::plan {
 

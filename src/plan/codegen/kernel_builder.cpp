@@ -33,7 +33,7 @@ void merge_axes(ProgramDraft& draft) {
     extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
     roles.erase(roles.begin() + static_cast<std::ptrdiff_t>(axis));
     for (Linear* e : expressions)
-      e->coefficient.erase(e->coefficient.begin() + static_cast<std::ptrdiff_t>(axis));
+      e->coefficient.erase(e->coefficient.begin() + axis);
   };
   for (std::size_t a = extents.size(); a-- > 0;) {
     const bool last_reduced =

@@ -18,43 +18,6 @@ void insert_sorted(std::vector<int>& list, int value) {
 
 }  // namespace
 
-Space space_of_root(const std::vector<Value>& values, int id) {
-  const Value& v = values[static_cast<std::size_t>(id)];
-  Space space;
-  const bool reduces = v.kind == ValueKind::Reduce, scans = v.kind == ValueKind::Scan;
-  const Shape& shape = reduces ? values[static_cast<std::size_t>(v.in[0])].shape : v.shape;
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] == 1) continue;
-    space.dims.push_back(shape[d]);
-    space.reduced.push_back(
-        (reduces && std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end()) ||
-        (scans && v.attrs[0] == d));
-  }
-  return space;
-}
-
-std::optional<IndexMap> root_index(const std::vector<Value>& values, int id, const Space& space) {
-  const Value& v = values[static_cast<std::size_t>(id)];
-  if (v.kind != ValueKind::Reduce) {
-    if (auto whole = place_whole(v.shape, space)) return whole;
-  }
-  return place_kept(v.shape, space);
-}
-
-Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots) {
-  Rows rows;
-  for (const int root : roots) {
-    const Value& v = values[static_cast<std::size_t>(root)];
-    if (v.kind == ValueKind::Reduce) {
-      rows.reduces = true;
-      rows.bound = v.in[1];
-    } else if (v.kind == ValueKind::Scan) {
-      (v.attrs[1] != 0 ? rows.scans_back : rows.scans) = true;
-    }
-  }
-  return rows;
-}
-
 bool agree(const Rows& a, const Rows& b) {
   const bool scans = a.scans || b.scans, back = a.scans_back || b.scans_back;
   const bool reduces = a.reduces || b.reduces;
@@ -63,130 +26,13 @@ bool agree(const Rows& a, const Rows& b) {
   return !scans && !back && a.bound == b.bound;
 }
 
-// Walks from a root to the roots and leaves that it reads.
-std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
-                         const Space& space, int& instructions) {
-  const auto at = [&](int value) -> const Value& {
-    return values[static_cast<std::size_t>(value)];
-  };
-  const std::size_t axes = space.dims.size();
-  struct Visit {
-    int id;
-    IndexMap index;
-    bool known;
-  };
-  std::vector<Visit> stack;
-  std::vector<Access> found;
-  // Gathers and steps read memory even if other kernels compute the value in place.
-  const auto push_memory = [&](int value) {
-    const auto stored = [&](int n) { return grouping.stored[static_cast<std::size_t>(n)]; };
-    while (at(value).is_view() && !stored(value)) value = at(value).in[0];
-    if (stored(value) && !grouping.in_memory(values, value))
-      found.push_back({value, Linear(axes), false});
-  };
-  const auto push_operands = [&](const Value& v, const IndexMap& index, bool known) {
-    for (std::size_t k = 0; k < v.in.size(); ++k) {
-      if (v.in[k] < 0) continue;
-      const Value& operand = at(v.in[k]);
-      // A search reads its whole table from every point; the table must be in memory even if it has
-      // one element.
-      if (v.kind == ValueKind::Search && k == 0) {
-        const int table = reshape_base(values, v.in[k]);
-        found.push_back({table, Linear(axes), at(table).shape.numel() > 1});
-        continue;
-      }
-      const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
-      if (memory) push_memory(v.in[k]);
-      if (v.kind == ValueKind::Call || v.kind == ValueKind::Join) {
-        stack.push_back({v.in[k], {}, false});
-        continue;
-      }
-      if (v.kind == ValueKind::Gather) {
-        const std::ptrdiff_t rows = at(v.in[1]).shape.rank();
-        const bool ids = k == 1 && known;
-        stack.push_back(
-            {v.in[k], ids ? IndexMap(index.begin(), index.begin() + rows) : IndexMap{}, ids});
-      } else if (v.kind == ValueKind::Philox) {
-        stack.push_back({v.in[k], {}, operand.shape.rank() == 0});
-      } else if (!known) {
-        stack.push_back({v.in[k], {}, false});
-      } else if (v.is_view()) {
-        const int base = reshape_base(values, v.in[k]);
-        if (v.kind == ValueKind::Reshape && grouping.in_memory(values, base)) {
-          found.push_back({base, flatten(index, v.shape, axes), true});
-          continue;
-        }
-        std::vector<LinearBound> bounds;
-        std::optional<AxisSplit> split;
-        auto inner = through_view(v, operand.shape, index, space.dims, bounds, split);
-        const bool followed = inner.has_value() && bounds.empty();
-        stack.push_back({v.in[k], followed ? std::move(*inner) : IndexMap{}, followed});
-      } else {
-        stack.push_back({v.in[k], index, true});
-      }
-    }
-  };
-  const Value& top = at(id);
-  if (top.is_over_rows()) {
-    for (const int in : {top.in[0], top.in[1]}) {
-      if (in < 0) continue;
-      auto index =
-          in == top.in[0] ? place_whole(at(in).shape, space) : place_kept(at(in).shape, space);
-      const bool known = index.has_value();
-      stack.push_back({in, known ? std::move(*index) : IndexMap{}, known});
-    }
-  } else {
-    const auto index = root_index(values, id, space);
-    push_operands(top, index ? *index : IndexMap{}, index.has_value());
-  }
-  std::unordered_multimap<int, Visit> seen;
-  while (!stack.empty()) {
-    ++visits().walked;
-    Visit next = std::move(stack.back());
-    stack.pop_back();
-    const auto [begin, end] = seen.equal_range(next.id);
-    if (std::any_of(begin, end, [&](const auto& entry) {
-          return entry.second.known == next.known && entry.second.index == next.index;
-        })) {
-      continue;
-    }
-    const Visit& visit = seen.emplace(next.id, std::move(next))->second;
-    const Value& v = at(visit.id);
-    ++instructions;
-    if (grouping.in_memory(values, visit.id)) {
-      found.push_back({visit.id, visit.known ? flatten(visit.index, v.shape, axes) : Linear(axes),
-                       visit.known});
-    } else {
-      push_operands(v, visit.index, visit.known);
-    }
-  }
-  return found;
-}
-
-bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group) {
-  const Group& target = grouping.groups[static_cast<std::size_t>(group)];
-  const Space& space = target.space;
-  if (!root_index(values, id, space)) return false;
-  if (rows_of(values, target.roots).bound >= 0 &&
-      place_whole(values[static_cast<std::size_t>(id)].shape, space)) {
-    return false;
-  }
-  int unused = 0;
-  const std::vector<Access> reads = walk(values, grouping, id, space, unused);
-  return std::all_of(reads.begin(), reads.end(), [&](const Access& access) {
-    if (grouping.group_of[static_cast<std::size_t>(access.value)] != group) return true;
-    const Shape& shape = values[static_cast<std::size_t>(access.value)].shape;
-    const auto own = root_index(values, access.value, space);
-    return access.known && own && flatten(*own, shape, space.dims.size()) == access.address;
-  });
-}
-
 Fusion::Fusion(const std::vector<Value>& values, Grouping& grouping, bool massively_parallel,
                std::vector<Walked>& walked)
     : values_(values),
       grouping_(grouping),
       massively_parallel_(massively_parallel),
-      walked_(walked) {}
+      walked_(walked),
+      walker_(values, grouping) {}
 
 void Fusion::run() {
   start();
@@ -231,7 +77,7 @@ void Fusion::start() {
     if (walked.over.empty()) {
       walked.instructions = 1;
       walked.over.emplace_back(fresh.space,
-                               walk(values_, grouping_, id, fresh.space, walked.instructions));
+                               walker_.walk(id, fresh.space, walked.instructions));
     }
     fresh.instructions = walked.instructions;
     const std::vector<Access>& reads = walked.over.front().second;
@@ -251,7 +97,7 @@ const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
     if (walked == space) return found;
   }
   int unused = 0;
-  known.emplace_back(space, walk(values_, grouping_, root, space, unused));
+  known.emplace_back(space, walker_.walk(root, space, unused));
   return known.back().second;
 }
 

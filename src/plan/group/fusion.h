@@ -14,33 +14,12 @@
 
 #include "plan/group/grouping.h"
 #include "plan/group/space.h"
+#include "plan/group/walker.h"
 
 namespace volta::plan {
 
-// One access of a kernel to a leaf or a root.
-struct Access {
-  int value;       // the leaf or root that is read
-  Linear address;  // element number in its buffer, as a function of the point in the space
-  bool known;      // whether `address` could be determined
-};
-
-// The directions and the bound of the row loops that roots need.
-struct Rows {
-  bool reduces = false, scans = false, scans_back = false;
-  int bound = -1;  // the value that limits the length of reduced rows; -1 if none does
-};
-Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots);
 // Whether one row loop can serve both: they have the same bound and direction.
 bool agree(const Rows& a, const Rows& b);
-
-// The accesses that computing a value at every point of a space needs; `instructions` is increased
-// by about the number of instructions.
-std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
-                         const Space& space, int& instructions);
-
-// Whether the group can compute the value too: the value fits the group's space, and it reads the
-// group's roots only at its own points.
-bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group);
 
 // The accesses of a root over each space in which it was examined; the first one is its own space.
 struct Walked {
@@ -210,12 +189,7 @@ class Fusion {
   std::uint64_t ranked_at_ = 0;     // visits().searched when the parts were last ranked
   std::priority_queue<Pair> pairs_;
   std::vector<Walked>& walked_;
+  Walker walker_;
 };
-
-// The iteration space of a root: the operand's shape for a reduction, otherwise its own.
-Space space_of_root(const std::vector<Value>& values, int id);
-
-// The index of a root's own value at a point of the space.
-std::optional<IndexMap> root_index(const std::vector<Value>& values, int id, const Space& space);
 
 }  // namespace volta::plan

@@ -78,6 +78,7 @@ class Finder {
         needs_(needs),
         loads_(loads),
         stored_(stored),
+        walker_(values, grouping),
         seen_(values.size(), 0),
         place_(values.size(), 0),
         chosen_(values.size(), false),
@@ -282,7 +283,7 @@ class Finder {
 
   // A group that computes an operand of the value and could store the value too; -1 if there is
   // none.
-  int producer_of(int id, std::span<const int> users, const std::vector<int>& sources) const {
+  int producer_of(int id, std::span<const int> users, const std::vector<int>& sources) {
     for (const int source : sources) {
       const int group = group_of(source);
       if (group < 0 || at(source).is_step()) continue;
@@ -293,7 +294,7 @@ class Finder {
         return from < 0 || from == group ||
                std::find(needs.begin(), needs.end(), from) != needs.end();
       });
-      if (early && fits(values_, grouping_, id, group)) return group;
+      if (early && walker_.fits(id, group)) return group;
     }
     return -1;
   }
@@ -342,6 +343,7 @@ class Finder {
   const Grouping& grouping_;
   const std::vector<std::vector<int>>&needs_, &loads_;
   const std::vector<bool>& stored_;
+  Walker walker_;
   int mark_ = 0;
   std::vector<int> seen_;   // for each value, the mark of the last visit
   std::vector<int> place_;  // for each value, its position in the ids being built
