@@ -76,8 +76,7 @@ void Fusion::start() {
     Walked& walked = walked_[i];
     if (walked.over.empty()) {
       walked.instructions = 1;
-      walked.over.emplace_back(fresh.space,
-                               walker_.walk(id, fresh.space, walked.instructions));
+      walked.over.emplace_back(fresh.space, walker_.walk(id, fresh.space, walked.instructions));
     }
     fresh.instructions = walked.instructions;
     const std::vector<Access>& reads = walked.over.front().second;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "plan/calls/call.h"
 #include "plan/calls/operand_view.h"
@@ -23,13 +24,37 @@ bool is_free(const Value& v) {
 }  // namespace
 
 Grouper::Grouper(const std::vector<Value>& values, const std::vector<int>& outputs,
-                 const std::vector<bool>& must_store, bool massively_parallel,
-                 std::vector<bool>& worth_storing)
+                 const std::vector<bool>& must_store, bool massively_parallel)
     : values_(values),
       outputs_(outputs),
       must_store_(must_store),
       massively_parallel_(massively_parallel),
-      worth_storing_(worth_storing) {}
+      worth_storing_(values.size(), false),
+      walked_(values.size()),
+      marks_(values.size(), 0) {}
+
+Grouper::~Grouper() = default;
+
+// Roots are walked again if something that they read or compute in place is stored now or was
+// before, and no longer is.
+void Grouper::forget_changed_walks() {
+  std::vector<bool> changed(values_.size());
+  const auto is_changed = [&](const Value& v) {
+    return std::any_of(v.in.begin(), v.in.end(),
+                       [&](int in) { return in >= 0 && changed[static_cast<std::size_t>(in)]; });
+  };
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Value& v = values_[i];
+    const bool in_memory = grouping_.in_memory(values_, static_cast<int>(i));
+    const auto mark =
+        static_cast<std::uint8_t>((grouping_.stored[i] ? 1 : 0) | (in_memory ? 2 : 0));
+    const bool reads_changed = is_changed(v);
+    if (reads_changed) walked_[i] = {};
+    // What lies behind a reshape in memory is looked at, too.
+    const bool follows = !in_memory || v.kind == ValueKind::Reshape;
+    changed[i] = std::exchange(marks_[i], mark) != mark || (reads_changed && follows);
+  }
+}
 
 Grouping Grouper::run() {
   ++visits().groupings;
@@ -45,19 +70,18 @@ Grouping Grouper::run() {
   constexpr int kMaxRounds = 16;
   std::vector<bool> stored = grouping_.stored;
   const std::vector<bool> asked = stored;
-  worth_storing_.resize(values_.size(), false);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (worth_storing_[i] && grouping_.needed[i]) stored[i] = true;
   }
-  std::vector<Walked> walked(values_.size());
   for (int round = 0; round < kMaxRounds; ++round) {
     ++visits().rounds;
     grouping_.stored = stored;
-    Fusion fusion(values_, grouping_, massively_parallel_, walked);
+    forget_changed_walks();
+    Fusion fusion(values_, grouping_, massively_parallel_, walked_);
     fusion.run();
     needs_ = std::move(fusion.needs);
     loads_ = std::move(fusion.loads);
-    if (round + 1 == kMaxRounds || !store_more(stored, walked)) break;
+    if (round + 1 == kMaxRounds || !store_more(stored)) break;
   }
   for (std::size_t i = 0; i < values_.size(); ++i) worth_storing_[i] = stored[i] && !asked[i];
   compute_again(asked);

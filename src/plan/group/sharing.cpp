@@ -377,8 +377,8 @@ std::int64_t storing_saves(const Sharing& sharing) {
 // value changes the costs of others in the same groups, so these are evaluated again when their
 // turn comes. The residuals of a deep network, each computed from all the earlier ones, are thus
 // chosen in one round. Values that then save much less than the first one wait for the next round:
-// the changed groups may share a kernel by then. The cached accesses of changed groups are cleared.
-bool Grouper::store_more(std::vector<bool>& stored, std::vector<Walked>& walked) const {
+// the changed groups may share a kernel by then.
+bool Grouper::store_more(std::vector<bool>& stored) const {
   constexpr std::int64_t kSmaller = 4;
   Finder finder(values_, grouping_, needs_, loads_, stored);
   struct Entry {
@@ -413,11 +413,7 @@ bool Grouper::store_more(std::vector<bool>& stored, std::vector<Walked>& walked)
     }
     finder.choose(candidate);
     ++chosen;
-    for (const int g : candidate.groups) {
-      changed[static_cast<std::size_t>(g)] = chosen;
-      for (const int root : grouping_.groups[static_cast<std::size_t>(g)].roots)
-        walked[static_cast<std::size_t>(root)] = {};
-    }
+    for (const int g : candidate.groups) changed[static_cast<std::size_t>(g)] = chosen;
     stored[static_cast<std::size_t>(candidate.id)] = true;
   }
   return chosen > 0;

@@ -143,8 +143,8 @@ void Walker::push_top(const Value& top, int id) {
   }
   for (const int in : {top.in[0], top.in[1]}) {
     if (in < 0) continue;
-    push(in, in == top.in[0] ? place_whole(at(in).shape, *space_)
-                             : place_kept(at(in).shape, *space_));
+    push(in,
+         in == top.in[0] ? place_whole(at(in).shape, *space_) : place_kept(at(in).shape, *space_));
   }
 }
 
