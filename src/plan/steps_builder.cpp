@@ -230,13 +230,14 @@ namespace {
 
 // The program text that decides which kernels merge. Vector length and tile of a Map are left out,
 // because they work for any size.
-std::string merging_text(kernel::Program program) {
-  if (program.schedule.kind == kernel::ScheduleKind::Map) {
-    program.schedule.vec = 1;
-    program.schedule.tile = 0;
-    program.schedule.tile_axis = -1;
+std::string merging_text(const kernel::Program& program) {
+  kernel::Schedule schedule = program.schedule;
+  if (schedule.kind == kernel::ScheduleKind::Map) {
+    schedule.vec = 1;
+    schedule.tile = 0;
+    schedule.tile_axis = -1;
   }
-  return kernel::to_text(program);
+  return kernel::to_text(program, schedule);
 }
 
 // The schedule of the segment that moves most bytes.

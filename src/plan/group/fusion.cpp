@@ -11,9 +11,33 @@
 namespace volta::plan {
 namespace {
 
-void insert_sorted(std::vector<int>& list, int value) {
-  const auto place = std::lower_bound(list.begin(), list.end(), value);
-  if (place == list.end() || *place != value) list.insert(place, value);
+// Adds the elements of another sorted list.
+template <class T>
+void merge_sorted(std::vector<T>& list, const std::vector<T>& other) {
+  const auto middle = static_cast<std::ptrdiff_t>(list.size());
+  list.insert(list.end(), other.begin(), other.end());
+  std::inplace_merge(list.begin(), list.begin() + middle, list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+template <class T>
+void sort_unique(std::vector<T>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+SpaceSizes sizes_of(const Space& space) {
+  SpaceSizes sizes;
+  for (std::size_t d = 0; d < space.dims.size(); ++d) {
+    const std::int64_t extent = space.dims[d];
+    sizes.all *= extent;
+    if (space.reduced[d]) {
+      sizes.reduces = true;
+    } else {
+      sizes.kept *= extent;
+    }
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -52,7 +76,7 @@ void Fusion::run() {
 
 // Makes one part per root and queues the pairs that are worth joining.
 void Fusion::start() {
-  ranked_at_ = visits().searched;
+  ranked_at_ = visits_.searched;
   part_of_.assign(values_.size(), -1);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const int id = static_cast<int>(i);
@@ -68,26 +92,34 @@ void Fusion::start() {
     }
     Part fresh;
     fresh.is_call = at(id).is_step();
-    fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
     fresh.members = {static_cast<int>(parts_.size())};
     fresh.first = fresh.latest = id;
     fresh.phase = at(id).phase;
-    Walked& walked = walked_[i];
-    if (walked.over.empty()) {
-      walked.instructions = 1;
-      walked.over.emplace_back(fresh.space, walker_.walk(id, fresh.space, walked.instructions));
-    }
-    fresh.instructions = walked.instructions;
-    const std::vector<Access>& reads = walked.over.front().second;
-    for (const Access& access : reads) fresh.reads.push_back(access.value);
-    std::sort(fresh.reads.begin(), fresh.reads.end());
-    fresh.reads.erase(std::unique(fresh.reads.begin(), fresh.reads.end()), fresh.reads.end());
-    add_points(fresh, reads);
+    const Walked& known = walked(id);
+    fresh.space = known.over.front().first;
+    fresh.sizes = sizes_of(fresh.space);
+    fresh.instructions = known.instructions;
+    fresh.reads = known.reads;
+    fresh.points = known.points;
     part_of_[i] = static_cast<int>(parts_.size());
     parts_.push_back(std::move(fresh));
   }
   propose_all();
+}
+
+const Walked& Fusion::walked(int root) {
+  Walked& known = walked_[static_cast<std::size_t>(root)];
+  if (!known.over.empty()) return known;
+  known.instructions = 1;
+  Space space = space_of_root(values_, root);
+  std::vector<Access> found = walker_.walk(root, space, known.instructions);
+  for (const Access& access : found) known.reads.push_back(access.value);
+  sort_unique(known.reads);
+  add_points(known.points, found);
+  sort_unique(known.points);
+  known.over.emplace_back(std::move(space), std::move(found));
+  return known;
 }
 
 const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
@@ -100,7 +132,7 @@ const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
   return known.back().second;
 }
 
-void Fusion::add_points(Part& to, const std::vector<Access>& reads) const {
+void Fusion::add_points(std::vector<std::uint64_t>& to, const std::vector<Access>& reads) const {
   for (const Access& access : reads) {
     if (!access.known || at(access.value).shape.rank() == 0) continue;
     std::uint64_t hash = static_cast<std::uint64_t>(access.value);
@@ -110,10 +142,8 @@ void Fusion::add_points(Part& to, const std::vector<Access>& reads) const {
     };
     for (const std::int64_t coefficient : access.address.coefficient) mix(coefficient);
     mix(access.address.offset);
-    to.points.push_back(hash);
+    to.push_back(hash);
   }
-  std::sort(to.points.begin(), to.points.end());
-  to.points.erase(std::unique(to.points.begin(), to.points.end()), to.points.end());
 }
 
 // Whether one loop can compute both parts: a value that one computes and the other reads must be
@@ -166,17 +196,19 @@ bool Fusion::leads_around(int from, int to) {
     const std::vector<int>&starts = part(start).members, &goals = part(goal).members;
     const int last = *std::max_element(starts.begin(), starts.end());
     return std::any_of(goals.begin(), goals.end(), [&](int member) {
-      ++visits().searched;
+      ++visits_.searched;
       return is_along_trunk(last, member);
     });
   };
-  if (visits().searched - ranked_at_ > 2 * readers_.size() + 8 * parts_.size()) rank_parts();
+  if (visits_.searched - ranked_at_ > 2 * readers_.size() + 8 * parts_.size()) rank_parts();
   const int first = part(to).first, latest = part(from).latest;
   const int below = ++seen_, above = ++seen_;
-  std::vector<int> needed{from}, readers{to};
+  std::vector<int>&needed = below_, &readers = above_;
+  needed.assign(1, from);
+  readers.assign(1, to);
   for (std::size_t next = 0; next < needed.size() && next < readers.size(); ++next) {
     for (const int value : part(needed[next]).reads) {
-      ++visits().searched;
+      ++visits_.searched;
       const int other = part_of_[static_cast<std::size_t>(value)];
       if (other < 0 || other == needed[next] || (next == 0 && other == to)) continue;
       int& mark = mark_[static_cast<std::size_t>(other)];
@@ -189,7 +221,7 @@ bool Fusion::leads_around(int from, int to) {
     }
     for (const int root : part(readers[next]).roots) {
       for (const int start : readers_of(root)) {
-        ++visits().searched;
+        ++visits_.searched;
         const int other = owner_of(start);
         if (other == readers[next] || (next == 0 && other == from)) continue;
         int& mark = mark_[static_cast<std::size_t>(other)];
@@ -243,18 +275,22 @@ std::optional<Space> Fusion::joined(int a, int b) {
 
 void Fusion::join(int a, int b, Space space) {
   Part &x = part(a), &y = part(b);
-  for (const int root : y.roots) {
-    part_of_[static_cast<std::size_t>(root)] = a;
-    insert_sorted(x.roots, root);
-  }
-  for (const int value : y.reads) insert_sorted(x.reads, value);
+  for (const int root : y.roots) part_of_[static_cast<std::size_t>(root)] = a;
+  merge_sorted(x.roots, y.roots);
+  merge_sorted(x.reads, y.reads);
   x.members.insert(x.members.end(), y.members.begin(), y.members.end());
   owner_[static_cast<std::size_t>(b)] = a;
   // Index entries of `b` now lead to `a`; new ones are needed only if the space has changed.
   const bool is_moved = x.space_id != y.space_id || !(x.space == space);
-  x.space = std::move(space);
-  x.points.clear();
-  for (const int root : x.roots) add_points(x, accesses(root, x.space));
+  if (is_moved) {
+    x.space = std::move(space);
+    x.sizes = sizes_of(x.space);
+    x.points.clear();
+    for (const int root : x.roots) add_points(x.points, accesses(root, x.space));
+    sort_unique(x.points);
+  } else {
+    merge_sorted(x.points, y.points);
+  }
   x.instructions += y.instructions;
   x.phase = std::max(x.phase, y.phase);
   x.version++;
@@ -286,14 +322,14 @@ void Fusion::rank_parts() {
         stack.pop_back();
         continue;
       }
-      ++visits().searched;
+      ++visits_.searched;
       const int need = part_of_[static_cast<std::size_t>(ranked.reads[next++])];
       if (need < 0 || entered[static_cast<std::size_t>(need)]) continue;
       entered[static_cast<std::size_t>(need)] = true;
       stack.push_back({need, 0});
     }
   }
-  ranked_at_ = visits().searched;
+  ranked_at_ = visits_.searched;
 }
 
 // Propagates `latest` of a joined part to all parts that need it. Initial parts need no such
@@ -305,7 +341,7 @@ void Fusion::raise_latest(int number) {
     stack.pop_back();
     for (const int root : grown.roots) {
       for (const int start : readers_of(root)) {
-        ++visits().searched;
+        ++visits_.searched;
         const int reader = owner_of(start);
         if (part(reader).latest >= grown.latest) continue;
         part(reader).latest = grown.latest;

@@ -15,6 +15,7 @@
 #include "plan/group/grouping.h"
 #include "plan/group/space.h"
 #include "plan/group/walker.h"
+#include "plan/lower/visits.h"
 
 namespace volta::plan {
 
@@ -25,6 +26,17 @@ bool agree(const Rows& a, const Rows& b);
 struct Walked {
   int instructions = 0;  // instructions over its own space
   std::vector<std::pair<Space, std::vector<Access>>> over;
+  // What it reads over its own space: the values, and hashes of the values with their addresses;
+  // both sorted.
+  std::vector<int> reads;
+  std::vector<std::uint64_t> points;
+};
+
+// The points of a space, at the sizes of planning.
+struct SpaceSizes {
+  std::int64_t kept = 1, all = 1;
+  bool reduces = false;
+  friend bool operator==(const SpaceSizes&, const SpaceSizes&) = default;
 };
 
 // Larger kernels are not built; the limits bound compile time and register use.
@@ -47,6 +59,7 @@ class Fusion {
   struct Part {
     bool is_call = false;
     Space space;
+    SpaceSizes sizes;          // of the space
     std::vector<int> roots;    // in order of value number
     std::vector<int> members;  // the initial parts joined into this one, itself included
     std::vector<int> reads;    // leaves and roots it reads, its own roots included; sorted
@@ -79,7 +92,8 @@ class Fusion {
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
   Part& part(int number) { return parts_[static_cast<std::size_t>(number)]; }
   const std::vector<Access>& accesses(int root, const Space& space);
-  void add_points(Part& to, const std::vector<Access>& reads) const;
+  void add_points(std::vector<std::uint64_t>& to, const std::vector<Access>& reads) const;
+  const Walked& walked(int root);
   void start();
   void propose_all();
   void index_readers();
@@ -163,7 +177,7 @@ class Fusion {
     int space_id;
     Bucket parts;
   };
-  std::vector<Space> spaces_;
+  std::vector<std::pair<SpaceSizes, Space>> spaces_;
   std::unordered_map<std::pair<std::uint64_t, int>, Bucket, PointHash> by_point_;
   // For each value that many parts read, one shelf per space with the parts that have searched.
   std::vector<std::vector<Shelf>> shelves_;
@@ -188,6 +202,10 @@ class Fusion {
   std::vector<bool> has_searched_;  // for each part, whether propose_deferred() has been called
   std::uint64_t ranked_at_ = 0;     // visits().searched when the parts were last ranked
   std::priority_queue<Pair> pairs_;
+  Visits& visits_ = visits();
+  // Of single searches; members keep their memory.
+  std::vector<int> others_, below_, above_;
+  std::vector<std::pair<int, bool>> path_;
   std::vector<Walked>& walked_;
   Walker walker_;
 };

@@ -214,30 +214,43 @@ void Grouper::mark_finished() {
   }
 }
 
-// Splits chains that are too long for one kernel into stored pieces.
+// Splits chains that are too long for one kernel into stored pieces. `most[i]` is a bound of the
+// values that are computed in place for value i, itself included: the sum of its operands' bounds,
+// or their number where the sum is too large because operands have values in common.
 void Grouper::limit_size() {
-  std::vector<std::vector<int>> inlined(values_.size());
+  std::vector<std::size_t> most(values_.size(), 0);
+  std::vector<int> visited(values_.size(), -1), stack;
+  const auto is_inlined = [&](int in) {
+    return in >= 0 && most[static_cast<std::size_t>(in)] > 0 && !at(in).is_over_rows();
+  };
+  const auto count = [&](int id) {
+    std::size_t members = 0;
+    visited[static_cast<std::size_t>(id)] = id;
+    stack.push_back(id);
+    while (!stack.empty()) {
+      const Value& v = at(stack.back());
+      stack.pop_back();
+      ++members;
+      for (const int in : v.in) {
+        if (!is_inlined(in)) continue;
+        if (std::exchange(visited[static_cast<std::size_t>(in)], id) != id) stack.push_back(in);
+      }
+    }
+    return members;
+  };
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    if (!grouping_.needed[i]) continue;
     const Value& v = values_[i];
-    if (v.kind == ValueKind::Leaf || is_free(v)) continue;
-    std::vector<int> members;
+    if (!grouping_.needed[i] || v.kind == ValueKind::Leaf || is_free(v)) continue;
+    std::size_t sum = 1;
     for (const int in : v.in) {
-      if (in < 0) continue;
-      const std::size_t operand = static_cast<std::size_t>(in);
-      if (grouping_.stored[operand] || at(in).is_over_rows()) continue;
-      std::vector<int> joined;
-      std::set_union(members.begin(), members.end(), inlined[operand].begin(),
-                     inlined[operand].end(), std::back_inserter(joined));
-      members = std::move(joined);
+      if (is_inlined(in)) sum += most[static_cast<std::size_t>(in)];
     }
-    members.push_back(static_cast<int>(i));
-    const bool cuttable = !v.is_view() && v.kind != ValueKind::Bounded;
-    if (members.size() > kMaxInstructions && cuttable) {
-      grouping_.stored[i] = true;
-      members.clear();
+    const bool is_cuttable = !v.is_view() && v.kind != ValueKind::Bounded;
+    if (sum > kMaxInstructions && is_cuttable) {
+      sum = count(static_cast<int>(i));
+      if (sum > kMaxInstructions) grouping_.stored[i] = true;
     }
-    inlined[i] = std::move(members);
+    most[i] = grouping_.stored[i] ? 0 : std::min(sum, values_.size());
   }
 }
 

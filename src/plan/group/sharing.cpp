@@ -136,7 +136,7 @@ class Finder {
   // Starts a new search; see() returns true for the first visit of a value with its mark.
   int fresh_mark() { return ++mark_; }
   bool see(int id, int mark) {
-    ++visits().shared;
+    ++visits_.shared;
     int& seen = seen_[static_cast<std::size_t>(id)];
     return std::exchange(seen, mark) != mark;
   }
@@ -229,7 +229,7 @@ class Finder {
     std::vector<int> above(count, -2), depth(count, 0);
     const auto meet = [&](int a, int b) {
       while (a != b) {
-        ++visits().shared;
+        ++visits_.shared;
         const int depth_a = a < 0 ? -1 : depth[static_cast<std::size_t>(a)];
         const int depth_b = b < 0 ? -1 : depth[static_cast<std::size_t>(b)];
         int& deeper = depth_a >= depth_b ? a : b;
@@ -275,7 +275,7 @@ class Finder {
     const Sakes& sakes = sakes_of(group);
     std::int64_t bytes = 0;
     for (const int source : sources) {
-      ++visits().shared;
+      ++visits_.shared;
       if (sakes.is_only_for(source, id).value_or(false)) bytes += bytes_read_of(source, id);
     }
     return bytes;
@@ -303,7 +303,7 @@ class Finder {
   bool is_read_only_for(int source, int id) {
     const std::span<const int> groups = loaders_[source];
     return std::all_of(groups.begin(), groups.end(), [&](int group) {
-      ++visits().shared;
+      ++visits_.shared;
       return sakes_of(group).is_only_for(source, id).value_or(true);
     });
   }
@@ -344,6 +344,7 @@ class Finder {
   const std::vector<std::vector<int>>&needs_, &loads_;
   const std::vector<bool>& stored_;
   Walker walker_;
+  Visits& visits_ = visits();
   int mark_ = 0;
   std::vector<int> seen_;   // for each value, the mark of the last visit
   std::vector<int> place_;  // for each value, its position in the ids being built
