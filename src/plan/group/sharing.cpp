@@ -57,10 +57,13 @@ struct Sakes {
   std::optional<bool> is_only_for(int source, int id) const {
     const std::optional<std::size_t> s = find(source), i = find(id);
     if (!s) return std::nullopt;
-    return i && enter[*i] <= enter[*s] && enter[*s] < leave[*i];
+    return i && is_below(*s, *i);
   }
 
- private:
+  // Whether the value at place s is needed only for the one at place i.
+  bool is_below(std::size_t s, std::size_t i) const {
+    return enter[i] <= enter[s] && enter[s] < leave[i];
+  }
   std::optional<std::size_t> find(int id) const {
     const auto place = std::lower_bound(ids.begin(), ids.end(), id, std::greater<>());
     if (place == ids.end() || *place != id) return std::nullopt;
@@ -81,7 +84,7 @@ class Finder {
         walker_(values, grouping),
         seen_(values.size(), 0),
         place_(values.size(), 0),
-        chosen_(values.size(), false),
+        in_memory_(memory_of_kernels()),
         sakes_(grouping.groups.size()),
         users_(values.size(), computed_in_place()),
         loaders_(values.size(), all_loads()) {}
@@ -118,16 +121,14 @@ class Finder {
 
   // From now on the groups of the candidate read its value from memory.
   void choose(const Candidate& candidate) {
-    chosen_[static_cast<std::size_t>(candidate.id)] = true;
+    in_memory_[static_cast<std::size_t>(candidate.id)] = true;
     for (const int group : candidate.groups) sakes_[static_cast<std::size_t>(group)] = {};
   }
 
  private:
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
   int group_of(int id) const { return grouping_.group_of[static_cast<std::size_t>(id)]; }
-  bool in_memory(int id) const {
-    return chosen_[static_cast<std::size_t>(id)] || grouping_.in_memory(values_, id);
-  }
+  bool in_memory(int id) const { return in_memory_[static_cast<std::size_t>(id)] != 0; }
   // Whether the value is a reduction that lies in memory only because other kernels read it.
   bool is_spared(int id) const {
     return at(id).kind == ValueKind::Reduce && !stored_[static_cast<std::size_t>(id)];
@@ -139,6 +140,13 @@ class Finder {
     ++visits_.shared;
     int& seen = seen_[static_cast<std::size_t>(id)];
     return std::exchange(seen, mark) != mark;
+  }
+
+  std::vector<std::uint8_t> memory_of_kernels() const {
+    std::vector<std::uint8_t> in_memory(values_.size());
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      in_memory[i] = grouping_.in_memory(values_, static_cast<int>(i));
+    return in_memory;
   }
 
   // Pairs of (value, group) for all scalar operations and gathers that a group computes in place.
@@ -273,10 +281,13 @@ class Finder {
   // The bytes that the group reads from memory only to compute the value in place.
   std::int64_t bytes_read_for(int id, int group, const std::vector<int>& sources) {
     const Sakes& sakes = sakes_of(group);
+    const std::optional<std::size_t> at_id = sakes.find(id);
+    if (!at_id) return 0;
+    visits_.shared += sources.size();
     std::int64_t bytes = 0;
     for (const int source : sources) {
-      ++visits_.shared;
-      if (sakes.is_only_for(source, id).value_or(false)) bytes += bytes_read_of(source, id);
+      const std::optional<std::size_t> s = sakes.find(source);
+      if (s && sakes.is_below(*s, *at_id)) bytes += bytes_read_of(source, id);
     }
     return bytes;
   }
@@ -348,8 +359,9 @@ class Finder {
   int mark_ = 0;
   std::vector<int> seen_;   // for each value, the mark of the last visit
   std::vector<int> place_;  // for each value, its position in the ids being built
-  // For each value, whether it was chosen to be stored, and whether reads_sums() is true for it.
-  std::vector<bool> chosen_, sums_;
+  // For each value, whether kernels read it from memory: it was there or has been chosen.
+  std::vector<std::uint8_t> in_memory_;
+  std::vector<bool> sums_;  // for each value, whether computing it reads such sums (reads_sums)
   std::vector<Sakes> sakes_;
   Lists users_;    // for each value, the groups that compute it in place
   Lists loaders_;  // for each value, the groups that read it from memory
