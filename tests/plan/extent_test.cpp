@@ -198,7 +198,8 @@ TEST(SizePatterns, FollowFromFewSymbols) {
 }
 
 TEST(SizePatterns, MultiplesOfNeighboursFollow) {
-  // The smallest size is a length less one; others are multiples of the length and of its successor.
+  // The smallest size is a length less one; others are multiples of the length and of its
+  // successor.
   const auto sizes = [](std::int64_t t) {
     return std::vector<std::int64_t>{12 * t, t - 1, t, 5 * (t + 1), t + 1, 3 * (t - 1)};
   };
