@@ -106,6 +106,7 @@ TEST_F(CacheBounds, RandomShapesEndWithTheMemoryOfTheFirstSteps) {
   EXPECT_LE(after.cache_bytes(), after.cache_limit);
   EXPECT_LE(after.plan_device_bytes, after.cache_limit);
   expect_close(after.cache_bytes(), before.cache_bytes(), 0, "bytes of the caches");
+  expect_close(after.cached_plans, before.cached_plans, 2, "plans");
   // A plan that runs again and again keeps one or two buffers for an output of a few bytes.
   expect_close(after.in_use, before.in_use, 64 * 1024, "bytes in use");
   EXPECT_EQ(after.reserved, before.reserved);
