@@ -1,5 +1,5 @@
-"""Puts results of volta_steps, volta_ops, volta_layers and the peers side by side, as Markdown, with Volta's
-ratio to the fastest.
+"""Puts results of volta_steps, volta_ops, volta_layers, volta_changing and the peers side by side, as Markdown,
+with Volta's ratio to the fastest.
 
   python3 compare.py volta.json torch.json jax.json > results/DATE-DEVICE.md
 """
@@ -172,6 +172,20 @@ def first_step_table(runs):
     return table(rows)
 
 
+def changing_table(runs):
+    columns, own = columns_of(runs)
+    kinds = (("known_ms", "known"), ("median_ms", "new"), ("first_ms", "first"))
+    rows = [["sizes that change, ms", *(f"{name}: {kind}" for name in columns for _, kind in kinds),
+             *(f"{name}: plans, kernels" for name in own), *(f"{name} / fastest peer, new" for name in own)]]
+    for workload in dict.fromkeys(name for results in columns.values() for name in results):
+        cells = [results.get(workload) for results in columns.values()]
+        counts = [columns[name].get(workload) for name in own]
+        rows.append([workload, *(f"{cell[key]:.4g}" if cell else "–" for cell in cells for key, _ in kinds),
+                     *(f"{c['plans_built']}, {c['compilations']}" if c else "–" for c in counts),
+                     *ratio_cells(columns, own, workload)])
+    return table(rows)
+
+
 SECTIONS = {
     "steps": ("Whole training steps (zero_grad, forward, backward, Adam), medians.",
               (times_table, counts_table)),
@@ -179,6 +193,8 @@ SECTIONS = {
             (ops_table,)),
     "layers": ("Layers, forward and backward unless they say otherwise, back to back, medians; sums "
                "take each row of a group once.", (layers_table,)),
+    "changing": ("Steps at a size seen before, at a new size, and the first one; medians. The plans and kernels "
+                 "built are those of the new sizes.", (changing_table,)),
     "first_step": ("The first step of a process, caches empty and then filled.", (first_step_table,)),
 }
 

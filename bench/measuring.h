@@ -203,7 +203,8 @@ inline std::string command_line(int argc, char** argv) {
   return command;
 }
 
-// Writes the results and the description of the machine. `kind` is "steps", "ops" or "layers".
+// Writes the results and the description of the machine. `kind` is "steps", "ops",
+// "layers" or "changing".
 inline void write_json(const std::string& path, const char* kind, const std::string& command,
                        volta::Device device, bool tf32, const std::vector<JsonObject>& results) {
   std::ofstream out(path);

@@ -1,8 +1,9 @@
 // The cost of planning a graph of a new structure, by the size of the graph.
 //   volta_planning [--only NAME] [--most SIZE]
-// Every graph is evaluated a few times. The output has the milliseconds of this thread beyond those
-// of an evaluation that builds no plan, the kernels of an evaluation, and the values visited by
-// each phase of planning (plan/lower/visits.h), per value. Each size is planned once per process.
+// Every graph is evaluated a few times: milliseconds of this thread beyond those of an evaluation
+// that builds no plan, in all, per recorded node and per value of the planner; the kernels of an
+// evaluation; and per value what the planner's stages looked at (plan/lower/visits.h). A size is
+// planned once in a process.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,41 +47,51 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// Evaluates the graph a few times. Returns the time of evaluations that build plans minus that of
-// one that builds none. `launches` receives the number of kernels of the last evaluation.
-double planning_seconds(bench::PlannedGraph& graph, std::uint64_t& launches) {
+struct Planning {
+  double seconds = 0;  // of the evaluations that build plans, less what one takes that builds none
+  std::uint64_t nodes = 0;     // recorded for these evaluations
+  std::uint64_t launches = 0;  // kernels that the last evaluation ran
+};
+
+// Evaluates the graph a few times.
+Planning plan_graph(bench::PlannedGraph& graph) {
   constexpr int kEvaluations = 5;
   double building = 0, repeated = std::numeric_limits<double>::max();
   int builds = 0;
+  Planning planning;
   for (int i = 0; i < kEvaluations; ++i) {
-    const std::uint64_t before = counters().plans_built, ran = counters().launches;
+    const Counters before = counters();
     const double start = processor_seconds();
     for (const Tensor& tensor : graph.record()) tensor.eval();
     const double seconds = processor_seconds() - start;
-    launches = counters().launches - ran;
-    if (counters().plans_built == before) {
+    const Counters after = counters();
+    planning.launches = after.launches - before.launches;
+    if (after.plans_built == before.plans_built) {
       repeated = std::min(repeated, seconds);
     } else {
       building += seconds;
+      planning.nodes += after.nodes_recorded - before.nodes_recorded;
       ++builds;
     }
   }
-  return building - builds * repeated;
+  planning.seconds = building - builds * repeated;
+  return planning;
 }
 
 void measure(const bench::GraphFamily& family, int size) {
   const auto graph = family.make(size);
   reset_counters();
   plan::visits() = {};
-  std::uint64_t launches = 0;
-  const double seconds = planning_seconds(*graph, launches);
+  const Planning planning = plan_graph(*graph);
   const plan::Visits& visits = plan::visits();
   const auto values = static_cast<double>(visits.lowered);
   const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
-  std::printf("| %-19s | %5d | %5llu | %5llu | %5llu | %6.0f | %7llu | %9.2f | %8.2f |",
-              family.name.c_str(), size, number(counters().plans_built), number(visits.groupings),
-              number(visits.rounds), values, number(launches), seconds * 1e3,
-              seconds * 1e6 / values);
+  std::printf(
+      "| %-19s | %5d | %5llu | %5llu | %5llu | %6llu | %6.0f | %7llu | %9.2f | %7.2f | %8.2f |",
+      family.name.c_str(), size, number(counters().plans_built), number(visits.groupings),
+      number(visits.rounds), number(planning.nodes), values, number(planning.launches),
+      planning.seconds * 1e3, planning.seconds * 1e6 / static_cast<double>(planning.nodes),
+      planning.seconds * 1e6 / values);
   for (const std::uint64_t count : {visits.marked, visits.walked, visits.paired, visits.searched,
                                     visits.shared, visits.merged, visits.placed}) {
     std::printf(" %6.2f |", static_cast<double>(count) / values);
@@ -94,12 +105,14 @@ void measure(const bench::GraphFamily& family, int size) {
 int main(int argc, char** argv) try {
   const Options options = parse(argc, argv);
   std::printf(
-      "| graph               |  size | plans | grpgs | rnds  | values | kernels | ms        | "
-      "µs/value | "
+      "| graph               |  size | plans | grpgs | rnds  | nodes  | values | kernels | ms      "
+      "  | "
+      "µs/node | µs/value | "
       "marked "
       "| walked | paired | search | shared | merged | placed |\n"
-      "| ------------------- | ----: | ----: | ----: | ----: | -----: | ------: | --------: | "
-      "-------: | "
+      "| ------------------- | ----: | ----: | ----: | ----: | -----: | -----: | ------: | "
+      "--------: | "
+      "------: | -------: | "
       "-----: "
       "| -----: | -----: | -----: | -----: | -----: | -----: |\n");
   for (const bench::GraphFamily& family : bench::graph_families()) {

@@ -218,6 +218,8 @@ VOLTA_BACKEND_API Analysis analyze(const Program& program);
 
 // The canonical text: equal programs have equal texts. Used as cache key and for debugging.
 VOLTA_BACKEND_API std::string to_text(const Program& program);
+// The same with another schedule.
+VOLTA_BACKEND_API std::string to_text(const Program& program, const Schedule& schedule);
 // The first line of a program's text: the schedule.
 VOLTA_BACKEND_API std::string to_text(const Schedule& schedule);
 

@@ -1,8 +1,11 @@
 // The canonical text of a program: all fields that matter and nothing else.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
+#include <concepts>
 #include <iterator>
+#include <string_view>
 
 #include "kernel/program.h"
 
@@ -11,24 +14,29 @@ namespace {
 
 constexpr const char* kReduceNames[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
 
+// Appends to a text. Texts are keys of every plan's kernels, so numbers are written without a
+// format string.
 class TextWriter {
  public:
-  explicit TextWriter(const Program& program) : program_(program) {}
+  TextWriter(const Program& program, const Schedule& schedule)
+      : program_(program), schedule_(schedule) {
+    text_.reserve(64 + 32 * program.instrs.size());
+  }
 
   std::string write() {
-    schedule();
+    put(to_text(schedule_), "\n");
     for (std::size_t n = 0; n < program_.slots.size(); ++n) {
       const Slot& slot = program_.slots[n];
-      put("slot {} {}{}{}\n", n, name_of(slot.dtype), slot.read ? " read" : "",
-          slot.written ? " written" : "");
+      put("slot ", n, " ", name_of(slot.dtype), slot.read ? " read" : "",
+          slot.written ? " written\n" : "\n");
     }
     for (std::size_t n = 0; n < program_.args.size(); ++n)
-      put("arg {} {}\n", n, name_of(program_.args[n]));
-    put("ints {}\n", program_.int_params);
+      put("arg ", n, " ", name_of(program_.args[n]), "\n");
+    put("ints ", program_.int_params, "\n");
     for (std::size_t n = 0; n < program_.axes.size(); ++n) {
       const Axis& axis = program_.axes[n];
-      put("axis {} {} {}", n, axis.role == Role::Par ? "par" : "red", number(axis.extent));
-      if (axis.bound >= 0) put(" up to %{}", axis.bound);
+      put("axis ", n, axis.role == Role::Par ? " par " : " red ", axis.extent);
+      if (axis.bound >= 0) put(" up to %", axis.bound);
       put("\n");
     }
     for (std::size_t n = 0; n < program_.instrs.size(); ++n) instr(n, program_.instrs[n]);
@@ -36,13 +44,24 @@ class TextWriter {
   }
 
  private:
-  template <class... Args>
-  void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+  template <class... Parts>
+  void put(const Parts&... parts) {
+    (append(parts), ...);
   }
-
-  static std::string number(Int value) {
-    return fmt::format("{}{}", value.is_param ? "$" : "", value.value);
+  void append(std::string_view text) { text_ += text; }
+  template <std::integral Number>
+  void append(Number number) {
+    char digits[24];
+    const auto end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
+    text_.append(digits, end);
+  }
+  void append(Int number) {
+    if (number.is_param) text_ += '$';
+    append(number.value);
+  }
+  void append(const Affine& affine) {
+    for (const Term& term : affine.terms) put("x", term.axis, "*", term.coefficient, "+");
+    append(affine.offset);
   }
 
   // All NaNs are one constant, whatever their sign or payload.
@@ -50,68 +69,56 @@ class TextWriter {
     return std::isnan(value) ? "nan" : fmt::format("{:a}", value);
   }
 
-  static std::string affine(const Affine& value) {
-    std::string text;
-    for (const Term& term : value.terms)
-      text += fmt::format("x{}*{}+", term.axis, number(term.coefficient));
-    return text + number(value.offset);
-  }
-
-  void schedule() { put("{}\n", to_text(program_.schedule)); }
-
   void mask(const Instr& instr) {
-    for (const Bound& bound : instr.mask) {
-      put(" where {} < {}", affine(bound.expression), number(bound.high));
-    }
+    for (const Bound& bound : instr.mask) put(" where ", bound.expression, " < ", bound.high);
   }
 
   void instr(std::size_t n, const Instr& instr) {
-    if (instr.kind != InstrKind::Store) put("%{} {} = ", n, name_of(instr.dtype));
+    if (instr.kind != InstrKind::Store) put("%", n, " ", name_of(instr.dtype), " = ");
     switch (instr.kind) {
       case InstrKind::Const:
-        put("const {}", constant(instr.constant));
+        put("const ", constant(instr.constant));
         break;
       case InstrKind::Arg:
-        put("arg {}", instr.slot);
+        put("arg ", instr.slot);
         break;
       case InstrKind::Index:
-        put("index {}", affine(instr.index));
+        put("index ", instr.index);
         break;
       case InstrKind::Op:
-        put("{} %{}", info(instr.op).name, instr.a);
-        if (instr.b >= 0) put(" %{}", instr.b);
-        if (instr.c >= 0) put(" %{}", instr.c);
+        put(info(instr.op).name, " %", instr.a);
+        if (instr.b >= 0) put(" %", instr.b);
+        if (instr.c >= 0) put(" %", instr.c);
         break;
       case InstrKind::Cast:
-        put("cast %{}", instr.a);
+        put("cast %", instr.a);
         break;
       case InstrKind::Load:
-        put("load {} [{}", instr.slot, affine(instr.index));
-        if (instr.a >= 0) put(" + %{}*{}", instr.a, number(instr.value_stride));
+        put("load ", instr.slot, " [", instr.index);
+        if (instr.a >= 0) put(" + %", instr.a, "*", instr.value_stride);
         put("]");
         mask(instr);
-        if (!instr.mask.empty()) put(" else {}", constant(instr.constant));
+        if (!instr.mask.empty()) put(" else ", constant(instr.constant));
         break;
       case InstrKind::Bounded:
-        put("bounded %{} < {} site {}", instr.a, number(instr.high), number(instr.site));
+        put("bounded %", instr.a, " < ", instr.high, " site ", instr.site);
         break;
       case InstrKind::Search:
-        put("search %{} in {} [{} + i*{}] i < {}", instr.a, instr.slot, affine(instr.index),
-            number(instr.value_stride), number(instr.high));
+        put("search %", instr.a, " in ", instr.slot, " [", instr.index, " + i*", instr.value_stride,
+            "] i < ", instr.high);
         break;
       case InstrKind::Philox:
-        put("philox %{} %{} at {}", instr.a, instr.b, affine(instr.index));
+        put("philox %", instr.a, " %", instr.b, " at ", instr.index);
         break;
       case InstrKind::Reduce:
-        put("{} %{}", kReduceNames[static_cast<int>(instr.reduce)], instr.a);
+        put(kReduceNames[static_cast<int>(instr.reduce)], " %", instr.a);
         break;
       case InstrKind::Scan:
-        put("scan{} %{}", instr.reverse ? " back" : "", instr.a);
-        if (instr.b >= 0) put(" from %{}", instr.b);
+        put(instr.reverse ? "scan back %" : "scan %", instr.a);
+        if (instr.b >= 0) put(" from %", instr.b);
         break;
       case InstrKind::Store:
-        put("store{} {} [{}] = %{}", instr.once ? " once" : "", instr.slot, affine(instr.index),
-            instr.a);
+        put(instr.once ? "store once " : "store ", instr.slot, " [", instr.index, "] = %", instr.a);
         mask(instr);
         break;
     }
@@ -119,12 +126,17 @@ class TextWriter {
   }
 
   const Program& program_;
+  const Schedule& schedule_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string to_text(const Program& program) { return TextWriter(program).write(); }
+std::string to_text(const Program& program) { return to_text(program, program.schedule); }
+
+std::string to_text(const Program& program, const Schedule& schedule) {
+  return TextWriter(program, schedule).write();
+}
 
 std::string to_text(const Schedule& s) {
   std::string text;

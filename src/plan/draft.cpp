@@ -9,6 +9,7 @@
 #include "core/heap_bytes.h"
 #include "kernel/observer.h"
 #include "plan/calls/call.h"
+#include "plan/codegen/program_drafts.h"
 #include "plan/expand/rules.h"
 #include "plan/group/structure.h"
 #include "plan/lower/index_map.h"
@@ -18,7 +19,7 @@
 namespace volta::plan {
 namespace {
 
-// The call that the group is.
+// Drafts the step of a group that is a call.
 StepDraft call_step(const Values& values, const Grouping& grouping, const Group& group,
                     bool massively_parallel) {
   const Value& v = values[group.roots.front()];
@@ -32,34 +33,36 @@ StepDraft call_step(const Values& values, const Grouping& grouping, const Group&
   return step;
 }
 
-// The step of a group. Throws NeedsStore.
-StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
-                  bool massively_parallel) {
-  const Group& group = grouping.groups[g];
-  StepDraft step;
-  if (group.is_call) {
-    step = call_step(values, grouping, group, massively_parallel);
-  } else {
-    step.segments.push_back(
-        build_kernel(values, grouping, static_cast<int>(g), massively_parallel));
-  }
-  step.collect();
-  return step;
-}
-
-// The kernels and products of a grouping. Of groups that turn out not to be expressible `missing`
-// is told the values that have to lie in memory; the steps are all of them if there are none.
+// Drafts the kernels and calls of a grouping. If some groups cannot be expressed as kernels,
+// `missing` receives the values that must be stored first, and the returned steps are incomplete.
 std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
-                                bool massively_parallel, std::vector<int>& missing) {
+                                bool massively_parallel, ProgramDrafts& programs,
+                                std::vector<int>& missing) {
   std::vector<StepDraft> steps;
+  programs.start(grouping);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-    const int root = grouping.groups[g].roots.front();
-    if (values[root].kind == ValueKind::Join) continue;
+    const Group& group = grouping.groups[g];
+    if (values[group.roots.front()].kind == ValueKind::Join) continue;
+    StepDraft& step = steps.emplace_back();
     try {
-      steps.push_back(step_of(values, grouping, g, massively_parallel));
+      if (group.is_call) {
+        step = call_step(values, grouping, group, massively_parallel);
+      } else {
+        programs.emit(g);
+      }
     } catch (const NeedsStore& needs) {
       missing.push_back(needs.value);
     }
+  }
+  if (!missing.empty()) return steps;
+  KernelBuilder builder(values, grouping, massively_parallel);
+  std::size_t next = 0;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    if (values[grouping.groups[g].roots.front()].kind == ValueKind::Join) continue;
+    StepDraft& step = steps[next++];
+    if (!grouping.groups[g].is_call)
+      step.segments.push_back(builder.build(std::move(programs[g]), g));
+    step.collect();
   }
   return steps;
 }
@@ -91,23 +94,26 @@ std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::v
   const Values& numbers = open ? closed : values;
   const graph::Hash structure = structure_of(numbers, outputs);
   std::vector<int> missing;
-  if (const auto known = cache.find(structure, values)) {
-    std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, missing);
-    if (missing.empty()) return steps;  // else another cut is needed at these sizes
+  ProgramDrafts programs(values);
+  if (auto known = cache.find(structure, values)) {
+    std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, programs, missing);
+    if (missing.empty()) return steps;  // otherwise another grouping is needed at these sizes
+    programs.keep(std::move(*known));
   }
   PerValue<bool> must_store(values, false);
-  std::vector<bool> worth_storing;
+  Grouper grouper(numbers, outputs, must_store, massively_parallel);
   for (;;) {
-    Grouping grouping =
-        Grouper(numbers, outputs, must_store, massively_parallel, worth_storing).run();
+    Grouping grouping = grouper.run();
     if (open && !lay_out(values, grouping))
       throw std::logic_error("planner: groups do not fit the sizes they were made for");
     missing.clear();
-    std::vector<StepDraft> steps = steps_of(values, grouping, massively_parallel, missing);
+    std::vector<StepDraft> steps =
+        steps_of(values, grouping, massively_parallel, programs, missing);
     if (missing.empty()) {
       cache.insert(structure, std::move(grouping));
       return steps;
     }
+    programs.keep(std::move(grouping));
     const PerValue<bool> before = must_store;
     for (const int value : missing) {
       const ValueId base = reshape_base(values, value);

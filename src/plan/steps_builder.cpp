@@ -455,13 +455,14 @@ void Merger::merge(std::vector<int> members) {
 
 }  // namespace
 
-std::string merging_text(kernel::Program program) {
-  if (program.schedule.kind == kernel::ScheduleKind::Map) {
-    program.schedule.vec = 1;
-    program.schedule.tile = 0;
-    program.schedule.tile_axis = -1;
+std::string merging_text(const kernel::Program& program) {
+  kernel::Schedule schedule = program.schedule;
+  if (schedule.kind == kernel::ScheduleKind::Map) {
+    schedule.vec = 1;
+    schedule.tile = 0;
+    schedule.tile_axis = -1;
   }
-  return kernel::to_text(program);
+  return kernel::to_text(program, schedule);
 }
 
 Temporaries temporaries_of(const std::vector<StepDraft>& steps, const Values& values,

@@ -46,7 +46,7 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const Va
                                           const PerValue<bool>& is_output);
 // The program text that decides which kernels merge. Vector length and tile of a Map are left out,
 // because they work for any size.
-std::string merging_text(kernel::Program program);
+std::string merging_text(const kernel::Program& program);
 inline constexpr std::uint64_t kMaxExtendedBytes = std::uint64_t{1} << 20;
 
 // The temporaries of the steps. Their numbers are listed by value, and by step for scratch memory;

@@ -235,6 +235,37 @@ TEST(Reading, TheHostCopyIsKeptUntilTheHandleChanges) {
   EXPECT_EQ(bytes([&] { x.to_vector<float>(); }), 0u);
 }
 
+TEST(Reading, AnElementIsReadWhereItLies) {
+  constexpr std::int64_t kCount = 5000;
+  const Tensor x = (arange(kCount, here(DType::f32)) * 2).eval();
+  x[0].item();
+  const Counters before = counters();
+  for (std::int64_t i = 0; i < kCount; ++i) ASSERT_EQ(x[i].item(), 2.0 * static_cast<double>(i));
+  const Counters after = counters();
+  EXPECT_EQ(after.plans_built, before.plans_built);
+  if (!test_device().is_cpu()) return;  // there a plan copies the element, which is its argument
+  EXPECT_EQ(after.nodes_recorded, before.nodes_recorded);
+  EXPECT_EQ(after.submits, before.submits);
+}
+
+TEST(Reading, ElementsAreThoseOfTheSelection) {
+  Tensor x = arange(60, here(DType::i64)).reshape({3, 4, 5}).eval();
+  EXPECT_EQ((x.index({1, 2, 3}).item<std::int64_t>()), 33);
+  EXPECT_EQ((x.index({-1, -4, -5}).item<std::int64_t>()), 40);
+  EXPECT_EQ((x[2][1].index({Slice{3, 4}}).item<std::int64_t>()), 48);
+  EXPECT_EQ((x.index({NewAxis{}, 0, Slice{1, 2}, 4}).item<std::int64_t>()), 9);
+  EXPECT_EQ((x.index({from_vector<std::int64_t>({2}, here()), 0, 1}).item<std::int64_t>()), 41);
+  EXPECT_THROW(x[0][0].item(), ShapeError);
+  EXPECT_THROW(x.index({0, 0, Slice{1, 1}}).item(), ShapeError);
+  EXPECT_THROW((x.to(DType::f32) / 2).eval().index({0, 0, 1}).item<int>(), DTypeError);
+  // The value at the time of the selection, whatever is assigned afterwards.
+  const Selection then = x.index({0, 0, 1});
+  x += 100;
+  EXPECT_EQ((x.index({0, 0, 1}).item<std::int64_t>()), 101);  // of a value that is still pending
+  EXPECT_EQ(then.item<std::int64_t>(), 1);
+  EXPECT_EQ((then + 1).item<std::int64_t>(), 2);
+}
+
 // ---- Devices.
 
 TEST(DeviceInfo, CapabilitiesAgreeWithWhatWorks) {

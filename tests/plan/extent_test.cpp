@@ -63,6 +63,21 @@ TEST(Extents, OutsideOfAPlanTheyArePlainNumbers) {
   EXPECT_EQ(lesser(a, b).fixed(), 2);
 }
 
+// A size is not known as a multiple of a sum of sizes unless the division is carried out.
+TEST(Extents, MultiplesAreDividedWithoutRemainder) {
+  OpenSizes open;
+  const Extent s = open.symbol(26), t = open.symbol(40);
+  EXPECT_TRUE(is_same((s + 1) * 12 / (s + 1), 12));
+  EXPECT_TRUE(is_same((s + 1) * 12 % (s + 1), 0));
+  EXPECT_TRUE(is_same((s + 1) * (t - 2) * 6 / ((t - 2) * 3), (s + 1) * 2));
+  EXPECT_TRUE(is_same((s * s - 1) / (s - 1), s + 1));
+  EXPECT_TRUE(is_same((s * t + s + t + 1) / (t + 1), s + 1));
+  const Extent none = (s * s + 1) / (s + 1);  // 677 / 27
+  EXPECT_EQ(none.hint(), 25);
+  EXPECT_FALSE(is_same(none, s - 1));
+  EXPECT_EQ(((s * s + 1) % (s + 1)).hint(), 2);
+}
+
 // A random computation with branches, the same for every type of number.
 template <class Number>
 struct Computation {
@@ -179,6 +194,22 @@ TEST(SizePatterns, FollowFromFewSymbols) {
   EXPECT_FALSE(pattern.symbols_of(broken, symbols));
   broken = sizes(9, 100);
   broken[5] = 8;
+  EXPECT_FALSE(pattern.symbols_of(broken, symbols));
+}
+
+TEST(SizePatterns, MultiplesOfNeighboursFollow) {
+  // The smallest size is a length less one; others are multiples of the length and of its
+  // successor.
+  const auto sizes = [](std::int64_t t) {
+    return std::vector<std::int64_t>{12 * t, t - 1, t, 5 * (t + 1), t + 1, 3 * (t - 1)};
+  };
+  const std::vector<std::vector<std::int64_t>> seen{sizes(27), sizes(40)};
+  const SizePattern pattern = SizePattern::of(seen);
+  EXPECT_EQ(pattern.symbols(), 1u);
+  std::vector<std::int64_t> symbols;
+  EXPECT_TRUE(pattern.symbols_of(sizes(55), symbols));
+  std::vector<std::int64_t> broken = sizes(55);
+  broken[0] += 12;
   EXPECT_FALSE(pattern.symbols_of(broken, symbols));
 }
 

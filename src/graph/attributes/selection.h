@@ -2,9 +2,11 @@
 // write goes to.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -99,6 +101,15 @@ struct PendingRead {
   TapeCollector* collector = nullptr;
   std::uint32_t epoch = 0;
 };
+
+// The one element that a selection by numbers and ranges picks from a computed value on the CPU. It
+// is read where it lies; nothing is recorded or planned for it.
+struct PickedElement {
+  Held source;
+  const std::byte* bytes;
+};
+// Empty if the variable is no unread selection of that kind.
+std::optional<PickedElement> picked_element(Variable& variable);
 
 struct SelectionAccess {
   static Selection make(std::shared_ptr<const Target> target);

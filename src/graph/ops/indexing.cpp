@@ -7,8 +7,10 @@
 #include <numeric>
 #include <utility>
 
+#include "backend/registry.h"
 #include "graph/attributes/selection.h"
 #include "graph/record/apply.h"
+#include "graph/record/evaluation.h"
 #include "graph/record/tape_extras.h"
 #include "volta/error.h"
 #include "volta/ops.h"
@@ -359,6 +361,26 @@ void record_read(Variable& variable) {
   read.node = Held();
   read.tape = TapeRef();
   variable.unread.store(false, std::memory_order_release);
+}
+
+std::optional<PickedElement> picked_element(Variable& variable) {
+  if (!variable.unread.load(std::memory_order_acquire)) return std::nullopt;
+  PendingRead& read = *variable.extras->read;
+  const std::lock_guard guard(read.lock);
+  if (!variable.unread.load(std::memory_order_relaxed)) return std::nullopt;
+  Node* const node = read.node.get();
+  const bool lies_here = node->state.load(std::memory_order_acquire) == NodeState::Computed &&
+                         node->entry->device.is_cpu() && node->errors == nullptr;
+  if (!lies_here) return std::nullopt;
+  std::int64_t element = 0;
+  int axis = 0;
+  for (const Pick& pick : read.target->picks) {
+    const bool is_one = pick.kind == Kind::at || (pick.kind != Kind::mask && pick.size == 1);
+    if (!is_one || pick.kind == Kind::integers) return std::nullopt;
+    if (pick.kind != Kind::fresh) element = element * node->shape[axis++] + pick.start;
+  }
+  const auto offset = static_cast<std::size_t>(element) * size_of(node->dtype);
+  return PickedElement{read.node, observe(node).data() + offset};
 }
 
 Selection SelectionAccess::make(std::shared_ptr<const Target> target) {

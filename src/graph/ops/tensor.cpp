@@ -12,6 +12,7 @@
 #include "backend/registry.h"
 #include "core/convert.h"
 #include "core/counting.h"
+#include "graph/attributes/selection.h"
 #include "graph/autograd/autograd.h"
 #include "graph/record/apply.h"
 #include "graph/record/autocast.h"
@@ -130,25 +131,35 @@ Device Tensor::device() const {
   return node_of(*this)->entry->device;
 }
 
+namespace {
+
+// Converts an element for item(), exactly but for rounding between float dtypes.
+void convert_item(const void* element, DType from, DType to, void* value) {
+  convert(element, from, value, to, 1);
+  const auto require_same = [&](auto before, auto after) {
+    convert(element, from, &before, dtype_of<decltype(before)>::value, 1);
+    convert(value, to, &after, dtype_of<decltype(after)>::value, 1);
+    if (before != after)
+      throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(to)));
+  };
+  if (!is_floating(from)) {
+    require_same(std::int64_t{0}, std::int64_t{0});
+  } else if (!is_floating(to)) {
+    require_same(0.0, 0.0);
+  }
+}
+
+}  // namespace
+
 void Tensor::item_into(DType dtype, void* value, SourceLocation place) const {
   graph::require_defined("item", *this, "this");
+  if (const auto picked = graph::picked_element(*variable_))
+    return convert_item(picked->bytes, picked->source.get()->dtype, dtype, value);
   if (numel() != 1) {
     throw ShapeError(fmt::format("item: expected one element, got {}", to_string(shape())));
   }
   const TransferReason reason("item", place);
-  const auto bytes = graph::observe(node_of(*this));
-  convert(bytes.data(), this->dtype(), value, dtype, 1);
-  const auto require_same = [&](auto before, auto after) {
-    convert(bytes.data(), this->dtype(), &before, dtype_of<decltype(before)>::value, 1);
-    convert(value, dtype, &after, dtype_of<decltype(after)>::value, 1);
-    if (before != after)
-      throw DTypeError(fmt::format("item: {} is not exact as {}", before, name_of(dtype)));
-  };
-  if (!is_floating(this->dtype())) {
-    require_same(std::int64_t{0}, std::int64_t{0});
-  } else if (!is_floating(dtype)) {  // between float dtypes rounding is allowed
-    require_same(0.0, 0.0);
-  }
+  convert_item(graph::observe(node_of(*this)).data(), this->dtype(), dtype, value);
 }
 
 double Tensor::item(SourceLocation place) const { return item<double>(place); }

@@ -44,14 +44,14 @@ int Emitter::emit_index(const Linear& e, DType dtype) {
   return append(std::move(draft));
 }
 
-int Emitter::emit_value(ValueId id, const IndexMap& index, const Mask& mask) {
-  const Key key = memo_key(id, index, mask);
+int Emitter::emit_value(ValueId id, Place place) {
+  const Key key{Emitted::Value, id, place};
   if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
-  const int result = compute(at(id), index, mask);
+  const int result = compute(at(id), place);
   return memo_[key] = result;
 }
 
-int Emitter::compute(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::compute(const Value& v, Place place) {
   switch (v.kind) {
     case ValueKind::Const:
       return constant(v.constant, v.dtype);
@@ -60,28 +60,29 @@ int Emitter::compute(const Value& v, const IndexMap& index, const Mask& mask) {
     case ValueKind::Arg:
       return emit_arg(v);
     case ValueKind::Iota:
-      return emit_index(index[static_cast<std::size_t>(v.attrs[0].fixed())], v.dtype);
+      return emit_index(places_.indices[place.index][static_cast<std::size_t>(v.attrs[0].fixed())],
+                        v.dtype);
     case ValueKind::Philox:
-      return emit_philox(v, index);
+      return emit_philox(v, place);
     case ValueKind::Cast:
-      return emit_cast(v, index, mask);
+      return emit_cast(v, place);
     case ValueKind::Bounded:
-      return emit_bounded(v, index, mask);
+      return emit_bounded(v, place);
     case ValueKind::Placed:
-      return emit(v.in[0], index, mask);
+      return emit(v.in[0], place);
     case ValueKind::Scalar:
-      return emit_scalar(v, index, mask);
+      return emit_scalar(v, place);
     case ValueKind::Gather:
-      return emit_gather(v, index, mask);
+      return emit_gather(v, place);
     case ValueKind::Search:
-      return emit_search(v, index, mask);
+      return emit_search(v, place);
     case ValueKind::Reshape:
     case ValueKind::Permute:
     case ValueKind::Expand:
     case ValueKind::Shrink:
     case ValueKind::Affine:
     case ValueKind::Pad:
-      return emit_view(v, index, mask);
+      return emit_view(v, place);
     case ValueKind::Leaf:
     case ValueKind::Reduce:
     case ValueKind::Scan:
@@ -109,31 +110,31 @@ int Emitter::emit_arg(const Value& v) {
   return append(std::move(draft));
 }
 
-int Emitter::emit_philox(const Value& v, const IndexMap& index) {
+int Emitter::emit_philox(const Value& v, Place place) {
   InstrDraft draft{.instr = {.kind = InstrKind::Philox}};
   draft.instr.dtype = v.dtype;
-  draft.instr.a = emit(v.in[0], {}, {});
-  draft.instr.b = emit(v.in[1], {}, {});
-  const Linear element = flatten(index, v.shape, axes());
+  draft.instr.a = emit(v.in[0], {});
+  draft.instr.b = emit(v.in[1], {});
+  const Linear element = flatten(places_.indices[place.index], v.shape, axes());
   draft.index = Linear(axes());
   draft.index.add(element, v.attrs[0]);
   draft.index.offset += v.attrs[1];
   return append(std::move(draft));
 }
 
-int Emitter::emit_cast(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::emit_cast(const Value& v, Place place) {
   InstrDraft draft{.instr = {.kind = InstrKind::Cast}};
-  draft.instr.a = emit(v.in[0], index, mask);
+  draft.instr.a = emit(v.in[0], place);
   draft.instr.dtype = v.dtype;
   return append(std::move(draft));
 }
 
-int Emitter::emit_bounded(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::emit_bounded(const Value& v, Place place) {
   InstrDraft draft{.instr = {.kind = InstrKind::Bounded}};
-  draft.instr.a = emit(v.in[0], index, mask);
-  // Indices in the padding cannot be out of range, and masked loads give 0 there already.
-  if (!mask.empty() && instr(draft.instr.a).kind != InstrKind::Load) {
-    const int zero = constant(0, v.dtype), inside = emit_inside(mask);
+  draft.instr.a = emit(v.in[0], place);
+  // In a padding there is no index to be out of range; what is loaded there is 0 already.
+  if (place.mask != 0 && instr(draft.instr.a).kind != InstrKind::Load) {
+    const int zero = constant(0, v.dtype), inside = emit_inside(place.mask);
     draft.instr.a = scalar(ScalarOp::where, v.dtype, inside, draft.instr.a, zero);
   }
   draft.instr.dtype = v.dtype;
@@ -142,35 +143,36 @@ int Emitter::emit_bounded(const Value& v, const IndexMap& index, const Mask& mas
   return append(std::move(draft));
 }
 
-int Emitter::emit_scalar(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::emit_scalar(const Value& v, Place place) {
   int operand[3] = {-1, -1, -1};
   for (std::size_t k = 0; k < 3; ++k) {
-    if (!v.in[k].is_none()) operand[k] = emit(v.in[k], index, mask);
+    if (!v.in[k].is_none()) operand[k] = emit(v.in[k], place);
   }
   return scalar(v.op, v.dtype, operand[0], operand[1], operand[2]);
 }
 
-int Emitter::emit_gather(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::emit_gather(const Value& v, Place place) {
   const auto rows = static_cast<std::ptrdiff_t>(at(v.in[1]).shape.rank());
-  const IndexMap row(index.begin(), index.begin() + rows);
+  const IndexMap& index = places_.indices[place.index];
   const ValueId base = reshape_base(values_, v.in[0]);
   if (is_empty(base)) return constant(0, v.dtype);
   const Shape& source = at(v.in[0]).shape;
   IndexMap within{Linear(axes())};
   within.insert(within.end(), index.begin() + rows, index.end());
   InstrDraft load{.instr = {.kind = InstrKind::Load}};
-  load.instr.a = emit(v.in[1], row, mask);
+  load.instr.a =
+      emit(v.in[1], {places_.indices.number_of({index.begin(), index.begin() + rows}), place.mask});
   load.instr.dtype = v.dtype;
   load.instr.slot = slot_of(base, false);
   load.index = flatten(within, source, axes());
   load.value_stride = source.numel() / greater(source[0], 1);
-  load.mask = mask;
+  load.mask = places_.masks[place.mask];
   return append(std::move(load));
 }
 
-int Emitter::emit_search(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::emit_search(const Value& v, Place place) {
   InstrDraft search{.instr = {.kind = InstrKind::Search}};
-  search.instr.a = emit(v.in[1], index, mask);
+  search.instr.a = emit(v.in[1], place);
   search.instr.dtype = v.dtype;
   search.instr.slot = slot_of(reshape_base(values_, v.in[0]), false);
   search.index = Linear(axes());
@@ -180,46 +182,51 @@ int Emitter::emit_search(const Value& v, const IndexMap& index, const Mask& mask
   return append(std::move(search));
 }
 
-int Emitter::emit_view(const Value& v, const IndexMap& index, const Mask& mask) {
+int Emitter::emit_view(const Value& v, Place place) {
   const ValueId operand = v.in[0];
-  // A reshape of a value in memory does not change the element number.
+  const IndexMap& index = places_.indices[place.index];
+  // A reshape of memory needs no following: the element number is the same.
   if (v.kind == ValueKind::Reshape) {
     const ValueId base = reshape_base(values_, operand);
-    const Linear address = flatten(index, v.shape, axes());
     if (grouping_.in_memory(values_, base) && is_dense(at(base))) {
-      if (!is_own(base)) return emit_load_at(base, address, mask);
-      const IndexMap here = own_index(base);
-      if (address == flatten(here, at(base).shape, axes())) return emit(base, here, mask);
+      const Linear address = flatten(index, v.shape, axes());
+      if (!is_own(base)) return emit_load_at(base, address, place.mask);
+      const int here = own_index(base);
+      if (address == flatten(places_.indices[here], at(base).shape, axes()))
+        return emit(base, {here, place.mask});
     }
   }
   Mask bounds;
   std::optional<AxisSplit> split;
-  const auto inner = through_view(v, at(operand).shape, index, draft_.extents, bounds, split);
+  auto inner = through_view(v, at(operand).shape, index, draft_.extents, bounds, split);
   if (!inner) {
     if (split) throw AxisSplit(*split);
     throw NeedsStore{operand};
   }
-  if (v.kind != ValueKind::Pad || bounds.empty()) return emit(operand, *inner, mask);
-  Mask inside = mask;
-  inside.insert(inside.end(), bounds.begin(), bounds.end());
-  if (mask.empty() && grouping_.in_memory(values_, operand) && !is_own(operand)) {
-    return emit_load(operand, *inner, inside, v.constant);
+  Place within{places_.indices.number_of(std::move(*inner)), place.mask};
+  if (v.kind != ValueKind::Pad || bounds.empty()) return emit(operand, within);
+  Mask all = places_.masks[place.mask];
+  all.insert(all.end(), bounds.begin(), bounds.end());
+  within.mask = places_.masks.number_of(std::move(all));
+  if (place.mask == 0 && grouping_.in_memory(values_, operand) && !is_own(operand)) {
+    return emit_load(operand, within, v.constant);
   }
-  // Computed values are evaluated with masked loads, then selected.
-  const int value = emit(operand, *inner, inside);
-  const int condition = emit_inside(bounds);
+  // Computed values: evaluate with masked loads, then choose.
+  const int value = emit(operand, within);
+  const int condition = emit_inside(places_.masks.number_of(std::move(bounds)));
   const DType dtype = v.dtype == DType::f16 || v.dtype == DType::bf16 ? DType::f32 : v.dtype;
   return converted(scalar(ScalarOp::where, dtype, condition, converted(value, dtype),
                           constant(v.constant, dtype)),
                    v.dtype);
 }
 
-// Emits whether the point lies within all bounds.
-int Emitter::emit_inside(const Mask& bounds) {
-  const Key key = memo_key(ValueId::none, {}, bounds);
-  if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
+// Whether the point lies within all bounds of the mask.
+int Emitter::emit_inside(int mask) {
+  const auto number = static_cast<std::size_t>(mask);
+  if (inside_.size() <= number) inside_.resize(number + 1, -1);
+  if (inside_[number] >= 0) return inside_[number];
   int condition = -1;
-  for (const LinearBound& b : bounds) {
+  for (const LinearBound& b : places_.masks[mask]) {
     const int e = emit_index(b.expression, DType::i64);
     const int low = scalar(ScalarOp::le, DType::boolean, constant(0, DType::i64), e);
     Linear limit(axes());
@@ -229,7 +236,7 @@ int Emitter::emit_inside(const Mask& bounds) {
     condition =
         condition < 0 ? both : scalar(ScalarOp::logical_and, DType::boolean, condition, both);
   }
-  return memo_[key] = condition;
+  return inside_[number] = condition;
 }
 
 }  // namespace volta::plan

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "plan/group/fusion.h"
+#include "plan/group/walker.h"
 
 namespace volta::plan {
 
@@ -45,6 +45,8 @@ void Emitter::start() {
   first_axis_.assign(group_.space.dims.size(), 0);
   stores_.clear();
   memo_.clear();
+  places_.clear();
+  inside_.clear();
   for (const bool reduced : {false, true}) {
     for (std::size_t d = 0; d < group_.space.dims.size(); ++d) {
       if (group_.space.reduced[d] != reduced) continue;
@@ -96,9 +98,9 @@ IndexMap Emitter::over_axes(const IndexMap& over_dims) const {
   return index;
 }
 
-// The index at which the group computes one of its roots.
-IndexMap Emitter::own_index(ValueId root) const {
-  return over_axes(root_index(values_, root, group_.space).value());
+// Where the group computes a root of its own.
+int Emitter::own_index(ValueId root) {
+  return places_.indices.number_of(over_axes(root_index(values_, root, group_.space).value()));
 }
 
 int Emitter::append(InstrDraft draft) {
@@ -121,24 +123,24 @@ int Emitter::slot_of(ValueId value, bool write) {
 
 void Emitter::emit_root(ValueId root) {
   const Value& v = at(root);
-  const IndexMap index = own_index(root);
+  const int index = own_index(root);
   const int value = v.kind == ValueKind::Reduce ? emit_reduce(root)
                     : v.kind == ValueKind::Scan ? emit_scan(root)
-                                                : emit_value(root, index, {});
+                                                : emit_value(root, {index});
   if (!grouping_.stored[root.index()]) return;
   InstrDraft store{.instr = {.kind = InstrKind::Store}};
   store.instr.dtype = v.dtype;
   store.instr.a = value;
   store.instr.slot = slot_of(root, true);
-  store.index = address_of(v, index, axes());
+  store.index = address_of(v, places_.indices[index], axes());
   stores_.push_back(std::move(store));
 }
 
 void Emitter::emit_once(ValueId root) {
   const Value& v = at(root);
-  const IndexMap index(static_cast<std::size_t>(v.shape.rank()), Linear(axes()));
+  const IndexMap first(static_cast<std::size_t>(v.shape.rank()), Linear(axes()));
   InstrDraft store{.instr = {.kind = InstrKind::Store}};
-  store.instr.a = emit_value(root, index, {});
+  store.instr.a = emit_value(root, {places_.indices.number_of(first)});
   store.instr.dtype = v.dtype;
   store.instr.once = true;
   store.instr.slot = slot_of(root, true);
@@ -147,12 +149,12 @@ void Emitter::emit_once(ValueId root) {
 }
 
 int Emitter::emit_reduce(ValueId root) {
-  const auto key = memo_key(root, {}, {});
+  const Key key{Emitted::Value, root, {}};
   if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
   const Value& v = at(root);
   InstrDraft reduce{.instr = {.kind = InstrKind::Reduce}};
-  reduce.instr.a =
-      emit(v.in[0], over_axes(place_whole(at(v.in[0]).shape, group_.space).value()), {});
+  const auto whole = place_whole(at(v.in[0]).shape, group_.space);
+  reduce.instr.a = emit(v.in[0], {places_.indices.number_of(over_axes(whole.value()))});
   reduce.instr.dtype = v.dtype;
   reduce.instr.reduce = v.reduce;
   if (!v.in[1].is_none()) draft_.bound = emit_kept(v.in[1]);
@@ -160,11 +162,11 @@ int Emitter::emit_reduce(ValueId root) {
 }
 
 int Emitter::emit_scan(ValueId root) {
-  const auto key = memo_key(root, {}, {});
+  const Key key{Emitted::Value, root, {}};
   if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
   const Value& v = at(root);
   InstrDraft scan{.instr = {.kind = InstrKind::Scan}};
-  scan.instr.a = emit(v.in[0], own_index(root), {});
+  scan.instr.a = emit(v.in[0], {own_index(root)});
   if (!v.in[1].is_none()) scan.instr.b = emit_kept(v.in[1]);
   scan.instr.dtype = v.dtype;
   scan.instr.reverse = v.attrs[1] != 0;
@@ -173,59 +175,45 @@ int Emitter::emit_scan(ValueId root) {
 
 // Emits a value that has one element per row.
 int Emitter::emit_kept(ValueId id) {
-  return emit(id, over_axes(place_kept(at(id).shape, group_.space).value()), {});
+  const auto kept = place_kept(at(id).shape, group_.space);
+  return emit(id, {places_.indices.number_of(over_axes(kept.value()))});
 }
 
-void Emitter::put(Key& key, Extent number) {
-  key.push_back(number.hint());
-  key.push_back(number.expression());
+std::size_t Emitter::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = key.fill;
+  for (const int part : {static_cast<int>(key.what), key.value, key.place.index, key.place.mask}) {
+    hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9FB21C651E98DF25u;
+    hash ^= hash >> 32;
+  }
+  return hash;
 }
 
-Emitter::Key Emitter::memo_key(ValueId id, const IndexMap& index, const Mask& mask) {
-  Key key{id};
-  const auto put = [&](const Linear& e) {
-    for (const Extent c : e.coefficient) Emitter::put(key, c);
-    Emitter::put(key, e.offset);
-  };
-  for (const Linear& e : index) put(e);
-  for (const LinearBound& b : mask) put(b.expression), Emitter::put(key, b.high);
-  return key;
-}
-
-// Emits the value at an index: a load if the value is in memory, otherwise its computation.
-int Emitter::emit(ValueId id, const IndexMap& index, const Mask& mask) {
+// The value at a place: loaded if it lies in memory, else computed here.
+int Emitter::emit(ValueId id, Place place) {
   const bool again = std::find(group_.again.begin(), group_.again.end(), id) != group_.again.end();
   if (!again && grouping_.in_memory(values_, id)) {
-    if (!is_own(id)) return emit_load(id, index, mask, 0);
+    if (!is_own(id)) return emit_load(id, place, 0);
     if (at(id).kind == ValueKind::Reduce) return emit_reduce(id);
     if (at(id).kind == ValueKind::Scan) return emit_scan(id);
   }
-  return emit_value(id, index, mask);
+  return emit_value(id, place);
 }
 
-int Emitter::emit_load(ValueId id, const IndexMap& index, const Mask& mask, double fill) {
-  Key key = memo_key(id, index, mask);
-  key.push_back(std::bit_cast<std::int64_t>(fill));
+int Emitter::emit_load(ValueId id, Place place, double fill) {
+  const Key key{Emitted::Load, id, place, std::bit_cast<std::uint64_t>(fill)};
   if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
   if (is_empty(id)) return memo_[key] = constant(fill, at(id).dtype);
   InstrDraft load{.instr = {.kind = InstrKind::Load}};
   load.instr.dtype = at(id).dtype;
   load.instr.slot = slot_of(id, false);
   load.instr.constant = fill;
-  load.index = address_of(at(id), index, axes());
-  load.mask = mask;
+  load.index = address_of(at(id), places_.indices[place.index], axes());
+  load.mask = places_.masks[place.mask];
   return memo_[key] = append(std::move(load));
 }
 
-int Emitter::emit_load_at(ValueId base, const Linear& address, const Mask& mask) {
-  Key key{base, -7};
-  for (const Extent c : address.coefficient) put(key, c);
-  put(key, address.offset);
-  for (const LinearBound& b : mask) {
-    for (const Extent c : b.expression.coefficient) put(key, c);
-    put(key, b.expression.offset);
-    put(key, b.high);
-  }
+int Emitter::emit_load_at(ValueId base, const Linear& address, int mask) {
+  const Key key{Emitted::LoadAt, base, {places_.indices.number_of({address}), mask}};
   if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
   if (is_empty(base)) return memo_[key] = constant(0, at(base).dtype);
   InstrDraft load{.instr = {.kind = InstrKind::Load}};
@@ -233,7 +221,7 @@ int Emitter::emit_load_at(ValueId base, const Linear& address, const Mask& mask)
   load.instr.slot = slot_of(base, false);
   load.index = address;
   load.index.offset += at(base).home_offset;
-  load.mask = mask;
+  load.mask = places_.masks[mask];
   return memo_[key] = append(std::move(load));
 }
 

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <unordered_map>
 #include <vector>
 
+#include "plan/codegen/places.h"
 #include "plan/codegen/program_draft.h"
 #include "plan/group/grouping.h"
 
@@ -18,17 +19,27 @@ class Emitter {
   ProgramDraft run();
 
  private:
-  using Mask = std::vector<LinearBound>;
-  // Identifies a computation: a value and its index, as numbers and names of expressions.
-  using Key = std::vector<std::int64_t>;
-  static void put(Key& key, Extent number);
+  // What is emitted once for all that use it: a value computed or loaded at a place. Loads of one
+  // value may differ in what they give outside their mask; those of a buffer name its first value
+  // and their address.
+  enum class Emitted : std::uint8_t { Value, Load, LoadAt };
+  struct Key {
+    Emitted what;
+    int value;
+    Place place;
+    std::uint64_t fill = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
 
   // Axes (emitter.cpp).
   void start();
   void split_axis(const AxisSplit& split);
   Linear dim_index(std::size_t dim) const;
   IndexMap over_axes(const IndexMap& over_dims) const;
-  IndexMap own_index(ValueId root) const;
+  int own_index(ValueId root);
 
   // Roots and memory (emitter.cpp). Functions return the numbers of the emitted instructions.
   void emit_root(ValueId root);
@@ -36,26 +47,25 @@ class Emitter {
   int emit_reduce(ValueId root);
   int emit_scan(ValueId root);
   int emit_kept(ValueId id);
-  int emit(ValueId id, const IndexMap& index, const Mask& mask);
-  int emit_load(ValueId id, const IndexMap& index, const Mask& mask, double fill);
-  int emit_load_at(ValueId base, const Linear& address, const Mask& mask);
+  int emit(ValueId id, Place place);
+  int emit_load(ValueId id, Place place, double fill);
+  int emit_load_at(ValueId base, const Linear& address, int mask);
   int append(InstrDraft draft);
   int slot_of(ValueId value, bool write);
-  static Key memo_key(ValueId id, const IndexMap& index, const Mask& mask);
 
   // Values computed in place (emit_values.cpp).
-  int emit_value(ValueId id, const IndexMap& index, const Mask& mask);
-  int compute(const Value& v, const IndexMap& index, const Mask& mask);
+  int emit_value(ValueId id, Place place);
+  int compute(const Value& v, Place place);
   int emit_size(const Value& v);
   int emit_arg(const Value& v);
-  int emit_philox(const Value& v, const IndexMap& index);
-  int emit_cast(const Value& v, const IndexMap& index, const Mask& mask);
-  int emit_bounded(const Value& v, const IndexMap& index, const Mask& mask);
-  int emit_scalar(const Value& v, const IndexMap& index, const Mask& mask);
-  int emit_gather(const Value& v, const IndexMap& index, const Mask& mask);
-  int emit_search(const Value& v, const IndexMap& index, const Mask& mask);
-  int emit_view(const Value& v, const IndexMap& index, const Mask& mask);
-  int emit_inside(const Mask& bounds);
+  int emit_philox(const Value& v, Place place);
+  int emit_cast(const Value& v, Place place);
+  int emit_bounded(const Value& v, Place place);
+  int emit_scalar(const Value& v, Place place);
+  int emit_gather(const Value& v, Place place);
+  int emit_search(const Value& v, Place place);
+  int emit_view(const Value& v, Place place);
+  int emit_inside(int mask);
   int constant(double number, DType dtype);
   int scalar(kernel::ScalarOp op, DType dtype, int a, int b = -1, int c = -1);
   int converted(int instruction, DType dtype);
@@ -81,7 +91,9 @@ class Emitter {
   std::vector<std::size_t> first_axis_;      // for each dimension
   ProgramDraft draft_;
   std::vector<InstrDraft> stores_;
-  std::map<Key, int> memo_;
+  Places places_;
+  std::unordered_map<Key, int, KeyHash> memo_;
+  std::vector<int> inside_;  // for each mask, the instruction that tests it, or -1
 };
 
 }  // namespace volta::plan

@@ -3,10 +3,9 @@
 #include "plan/codegen/kernel_builder.h"
 
 #include <algorithm>
-#include <set>
+#include <string_view>
 #include <utility>
 
-#include "plan/codegen/emitter.h"
 #include "plan/codegen/schedule.h"
 
 namespace volta::plan {
@@ -32,8 +31,7 @@ void merge_axes(ProgramDraft& draft) {
   const auto erase = [&](std::size_t axis) {
     extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
     roles.erase(roles.begin() + static_cast<std::ptrdiff_t>(axis));
-    for (Linear* e : expressions)
-      e->coefficient.erase(e->coefficient.begin() + static_cast<std::ptrdiff_t>(axis));
+    for (Linear* e : expressions) e->coefficient.erase(e->coefficient.begin() + axis);
   };
   for (std::size_t a = extents.size(); a-- > 0;) {
     const bool last_reduced =
@@ -163,36 +161,49 @@ void count_operations(KernelDraft& result, const ProgramDraft& draft, const Valu
   }
 }
 
-// Returns the values that a group computes for a root, in order.
-std::vector<ValueId> members_of(const Values& values, const Grouping& grouping, int group,
-                                ValueId root) {
-  std::vector<ValueId> members, stack{root};
-  std::set<int> visited;
-  while (!stack.empty()) {
-    const ValueId id = stack.back();
-    stack.pop_back();
-    if (!visited.insert(id).second) continue;
-    const bool own = id == root || grouping.group_of[id.index()] == group;
-    if (!own && grouping.in_memory(values, id)) continue;
-    const Value& v = values[id];
+}  // namespace
+
+KernelBuilder::KernelBuilder(const Values& values, const Grouping& grouping,
+                             bool massively_parallel)
+    : values_(values),
+      grouping_(grouping),
+      massively_parallel_(massively_parallel),
+      visited_(values.size(), 0) {}
+
+// Finds the values that a group computes for a root, in order.
+void KernelBuilder::add_members(int group, ValueId root) {
+  ++searches_;
+  members_.clear();
+  stack_.push_back(root);
+  while (!stack_.empty()) {
+    const ValueId id = stack_.back();
+    stack_.pop_back();
+    if (std::exchange(visited_[id.index()], searches_) == searches_) continue;
+    const bool own = id == root || grouping_.group_of[id.index()] == group;
+    if (!own && grouping_.in_memory(values_, id)) continue;
+    const Value& v = values_[id];
     if (!v.is_view() && v.kind != ValueKind::Const && v.kind != ValueKind::Arg)
-      members.push_back(id);
+      members_.push_back(id);
     for (const ValueId in : v.in) {
-      if (!in.is_none()) stack.push_back(in);
+      if (!in.is_none()) stack_.push_back(in);
     }
   }
-  std::sort(members.begin(), members.end());
-  return members;
+  std::sort(members_.begin(), members_.end());
 }
 
-// Names the recorded operations that the roots came from, each once.
-std::string label_of(const Values& values, const Grouping& grouping, int group) {
+// The recorded operations that the roots came from, each once.
+std::string KernelBuilder::label_of(std::size_t group) {
   std::string label;
-  std::set<std::string> seen;
-  for (const ValueId root : grouping.groups[static_cast<std::size_t>(group)].roots) {
-    for (const ValueId id : members_of(values, grouping, group, root)) {
-      const char* name = values[id].label;
-      if (*name == 0 || !seen.insert(name).second) continue;
+  std::vector<std::string_view> seen;
+  for (const ValueId root : grouping_.groups[group].roots) {
+    add_members(static_cast<int>(group), root);
+    const char* last = nullptr;
+    for (const ValueId id : members_) {
+      // Labels are names of operations, so most values have that of the value before.
+      const char* name = values_[id].label;
+      if (std::exchange(last, name) == name || *name == 0) continue;
+      if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+      seen.emplace_back(name);
       if (!label.empty()) label += ' ';
       label += name;
     }
@@ -200,23 +211,19 @@ std::string label_of(const Values& values, const Grouping& grouping, int group) 
   return label;
 }
 
-}  // namespace
-
-KernelDraft build_kernel(const Values& values, const Grouping& grouping, int group,
-                         bool massively_parallel) {
-  ProgramDraft draft = Emitter(values, grouping, group).run();
+KernelDraft KernelBuilder::build(ProgramDraft draft, std::size_t group) {
   merge_axes(draft);
   KernelDraft result;
   Binder(result).run(draft);
   for (const ValueId value : draft.slot_values) {
-    result.slot_values.push_back(memory_of(values, value));
-    result.largest = greater(result.largest, values[value].shape.numel());
+    result.slot_values.push_back(memory_of(values_, value));
+    result.largest = greater(result.largest, values_[value].shape.numel());
   }
   result.program.schedule = choose_schedule(result.program, hints(result.ints),
-                                            result.largest.hint(), massively_parallel);
-  count_bytes(result, draft, values);
-  count_operations(result, draft, values);
-  result.label = label_of(values, grouping, group);
+                                            result.largest.hint(), massively_parallel_);
+  count_bytes(result, draft, values_);
+  count_operations(result, draft, values_);
+  result.label = label_of(group);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/codegen/program_draft.h"
 #include "plan/group/grouping.h"
 #include "plan/lower/index_map.h"
 #include "plan/lower/ir.h"
@@ -29,8 +30,23 @@ struct NeedsStore {
   ValueId value;
 };
 
-// Throws NeedsStore. `massively_parallel` is true for a GPU.
-KernelDraft build_kernel(const Values& values, const Grouping& grouping, int group,
-                         bool massively_parallel);
+// Finishes the kernels of a grouping.
+class KernelBuilder {
+ public:
+  // massively_parallel: for a GPU.
+  KernelBuilder(const Values& values, const Grouping& grouping, bool massively_parallel);
+  KernelDraft build(ProgramDraft draft, std::size_t group);
+
+ private:
+  std::string label_of(std::size_t group);
+  void add_members(int group, ValueId root);
+
+  const Values& values_;
+  const Grouping& grouping_;
+  bool massively_parallel_;
+  std::vector<int> visited_;  // for each value, the last search that came to it
+  int searches_ = 0;
+  std::vector<ValueId> members_, stack_;  // of a search
+};
 
 }  // namespace volta::plan

@@ -14,11 +14,9 @@ std::int64_t bytes_of(const Value& v) {
 }
 
 // A cheap first test whether two spaces can have a common refinement.
-bool sizes_agree(const Space& a, const Space& b) {
-  const std::int64_t kept_a = product(a, false), kept_b = product(b, false);
-  const std::int64_t all_a = kept_a * product(a, true), all_b = kept_b * product(b, true);
-  if (a.has_reduce() == b.has_reduce()) return kept_a == kept_b && all_a == all_b;
-  return a.has_reduce() ? all_b == all_a || all_b == kept_a : all_a == all_b || all_a == kept_b;
+bool sizes_agree(const SpaceSizes& a, const SpaceSizes& b) {
+  if (a.reduces == b.reduces) return a.kept == b.kept && a.all == b.all;
+  return a.reduces ? b.all == a.all || b.all == a.kept : a.all == b.all || a.all == b.kept;
 }
 
 // Whether two sorted lists have no element in common.
@@ -37,13 +35,13 @@ template <class Find>
 void Fusion::propose_to(int number, const Find& find) {
   ++seen_;
   mark_[static_cast<std::size_t>(number)] = seen_;
-  std::vector<int> others;
+  others_.clear();
   find([&](int other) {
-    ++visits().paired;
+    ++visits_.paired;
     if (other >= 0 && std::exchange(mark_[static_cast<std::size_t>(other)], seen_) != seen_)
-      others.push_back(other);
+      others_.push_back(other);
   });
-  for (const int other : others) propose(number, other);
+  for (const int other : others_) propose(number, other);
 }
 
 // Lists the initial parts that read each value, in order; owner_of maps them to the parts that they
@@ -117,9 +115,11 @@ void Fusion::find_trunks() {
 // by point. Parts over different spaces are found by the values they read, if their sizes agree.
 void Fusion::enter(int number) {
   Part& entered = part(number);
-  const auto place = std::find(spaces_.begin(), spaces_.end(), entered.space);
+  const auto place = std::find_if(spaces_.begin(), spaces_.end(), [&](const auto& known) {
+    return known.first == entered.sizes && known.second == entered.space;
+  });
   entered.space_id = static_cast<int>(place - spaces_.begin());
-  if (place == spaces_.end()) spaces_.push_back(entered.space);
+  if (place == spaces_.end()) spaces_.emplace_back(entered.sizes, entered.space);
   for (const std::uint64_t point : entered.points) {
     Bucket& bucket = by_point_[{point, entered.space_id}];
     if (bucket.only_searched) continue;
@@ -215,7 +215,7 @@ bool Fusion::has_room(const Bucket& bucket, int number, std::size_t demand) cons
 std::optional<std::size_t> Fusion::next_with_room(Bucket& bucket, std::size_t demand,
                                                   std::size_t end) {
   for (;;) {
-    ++visits().paired;
+    ++visits_.paired;
     const std::size_t count = bucket.last_roomy(demand, end);
     if (count == 0) return std::nullopt;
     const std::size_t entry = count - 1;
@@ -296,7 +296,7 @@ void Fusion::add_from_shelves(int number, const Add& add) {
     for (Shelf& shelf : shelves) {
       if (shelf.space_id == own.space_id) place = &shelf;
       const auto space = static_cast<std::size_t>(shelf.space_id);
-      if (shelf.space_id == own.space_id || !sizes_agree(own.space, spaces_[space])) continue;
+      if (shelf.space_id == own.space_id || !sizes_agree(own.sizes, spaces_[space].first)) continue;
       ++search_;
       Bucket& parts = shelf.parts;
       for (auto e = next_with_room(parts, demand, parts.entries.size()); e;
@@ -327,9 +327,10 @@ bool Fusion::are_apart(int a, int b) {
   if (trunks_[static_cast<std::size_t>(from)].most_calls <= goal.most_calls) return false;
   // A short search, because the path to the goal may start beside the trunk.
   constexpr std::size_t kMost = 32;
-  std::vector<std::pair<int, bool>> stack{{from, false}};
+  std::vector<std::pair<int, bool>>& stack = path_;
+  stack.assign(1, {from, false});
   for (std::size_t looked = 0; looked < kMost && !stack.empty(); ++looked) {
-    ++visits().searched;
+    ++visits_.searched;
     const auto [number, through] = stack.back();
     stack.pop_back();
     const Trunk& trunk = trunks_[static_cast<std::size_t>(number)];
@@ -347,16 +348,17 @@ bool Fusion::are_apart(int a, int b) {
 // slices of a common buffer, as the steps of a sequence do, share no point; such pairs over the
 // same space are dropped.
 void Fusion::propose(int a, int b) {
-  ++visits().paired;
+  ++visits_.paired;
   if (a == b) return;
   const Part &x = part(std::min(a, b)), &y = part(std::max(a, b));
-  if (x.is_call || y.is_call || !sizes_agree(x.space, y.space) || are_apart(a, b)) return;
+  if (x.is_call || y.is_call || !sizes_agree(x.sizes, y.sizes)) return;
   // One kernel would be too large; joined() would reject the pair.
   if (x.instructions + y.instructions >= kMaxGroupInstructions ||
       std::max(x.reads.size(), y.reads.size()) + x.roots.size() + y.roots.size() > kMaxBuffers) {
     return;
   }
   if (x.phase != y.phase && x.phase != 0 && y.phase != 0) return;
+  if (are_apart(a, b)) return;
   const auto reads_root = [](const Part& to, const Part& from) {
     return std::any_of(from.roots.begin(), from.roots.end(), [&](int root) {
       return std::binary_search(to.reads.begin(), to.reads.end(), root);
@@ -367,11 +369,14 @@ void Fusion::propose(int a, int b) {
     return;
   }
   std::int64_t saved = 0;
-  std::vector<int> both;
-  std::set_intersection(x.reads.begin(), x.reads.end(), y.reads.begin(), y.reads.end(),
-                        std::back_inserter(both));
-  for (const int value : both) {
-    if (at(value).shape.rank() > 0) saved += bytes_of(at(value));
+  for (auto left = x.reads.begin(), right = y.reads.begin();
+       left != x.reads.end() && right != y.reads.end();) {
+    if (*left != *right) {
+      ++(*left < *right ? left : right);
+      continue;
+    }
+    if (at(*left).shape.rank() > 0) saved += bytes_of(at(*left));
+    ++left, ++right;
   }
   for (const auto& [from, to] : {std::pair(&x, &y), std::pair(&y, &x)}) {
     for (const int root : from->roots) {

@@ -11,49 +11,36 @@
 namespace volta::plan {
 namespace {
 
-void insert_sorted(std::vector<int>& list, int value) {
-  const auto place = std::lower_bound(list.begin(), list.end(), value);
-  if (place == list.end() || *place != value) list.insert(place, value);
+// Adds the elements of another sorted list.
+template <class T>
+void merge_sorted(std::vector<T>& list, const std::vector<T>& other) {
+  const auto middle = static_cast<std::ptrdiff_t>(list.size());
+  list.insert(list.end(), other.begin(), other.end());
+  std::inplace_merge(list.begin(), list.begin() + middle, list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+template <class T>
+void sort_unique(std::vector<T>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+SpaceSizes sizes_of(const Space& space) {
+  SpaceSizes sizes;
+  for (std::size_t d = 0; d < space.dims.size(); ++d) {
+    const std::int64_t extent = space.dims[d];
+    sizes.all *= extent;
+    if (space.reduced[d]) {
+      sizes.reduces = true;
+    } else {
+      sizes.kept *= extent;
+    }
+  }
+  return sizes;
 }
 
 }  // namespace
-
-Space space_of_root(const std::vector<Value>& values, int id) {
-  const Value& v = values[static_cast<std::size_t>(id)];
-  Space space;
-  const bool reduces = v.kind == ValueKind::Reduce, scans = v.kind == ValueKind::Scan;
-  const Shape& shape = reduces ? values[static_cast<std::size_t>(v.in[0])].shape : v.shape;
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] == 1) continue;
-    space.dims.push_back(shape[d]);
-    space.reduced.push_back(
-        (reduces && std::find(v.attrs.begin(), v.attrs.end(), d) != v.attrs.end()) ||
-        (scans && v.attrs[0] == d));
-  }
-  return space;
-}
-
-std::optional<IndexMap> root_index(const std::vector<Value>& values, int id, const Space& space) {
-  const Value& v = values[static_cast<std::size_t>(id)];
-  if (v.kind != ValueKind::Reduce) {
-    if (auto whole = place_whole(v.shape, space)) return whole;
-  }
-  return place_kept(v.shape, space);
-}
-
-Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots) {
-  Rows rows;
-  for (const int root : roots) {
-    const Value& v = values[static_cast<std::size_t>(root)];
-    if (v.kind == ValueKind::Reduce) {
-      rows.reduces = true;
-      rows.bound = v.in[1];
-    } else if (v.kind == ValueKind::Scan) {
-      (v.attrs[1] != 0 ? rows.scans_back : rows.scans) = true;
-    }
-  }
-  return rows;
-}
 
 bool agree(const Rows& a, const Rows& b) {
   const bool scans = a.scans || b.scans, back = a.scans_back || b.scans_back;
@@ -63,130 +50,13 @@ bool agree(const Rows& a, const Rows& b) {
   return !scans && !back && a.bound == b.bound;
 }
 
-// Walks from a root to the roots and leaves that it reads.
-std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
-                         const Space& space, int& instructions) {
-  const auto at = [&](int value) -> const Value& {
-    return values[static_cast<std::size_t>(value)];
-  };
-  const std::size_t axes = space.dims.size();
-  struct Visit {
-    int id;
-    IndexMap index;
-    bool known;
-  };
-  std::vector<Visit> stack;
-  std::vector<Access> found;
-  // Gathers and steps read memory even if other kernels compute the value in place.
-  const auto push_memory = [&](int value) {
-    const auto stored = [&](int n) { return grouping.stored[static_cast<std::size_t>(n)]; };
-    while (at(value).is_view() && !stored(value)) value = at(value).in[0];
-    if (stored(value) && !grouping.in_memory(values, value))
-      found.push_back({value, Linear(axes), false});
-  };
-  const auto push_operands = [&](const Value& v, const IndexMap& index, bool known) {
-    for (std::size_t k = 0; k < v.in.size(); ++k) {
-      if (v.in[k] < 0) continue;
-      const Value& operand = at(v.in[k]);
-      // A search reads its whole table from every point; the table must be in memory even if it has
-      // one element.
-      if (v.kind == ValueKind::Search && k == 0) {
-        const int table = reshape_base(values, v.in[k]);
-        found.push_back({table, Linear(axes), at(table).shape.numel() > 1});
-        continue;
-      }
-      const bool memory = v.is_step() || (v.kind == ValueKind::Gather && k == 0);
-      if (memory) push_memory(v.in[k]);
-      if (v.kind == ValueKind::Call || v.kind == ValueKind::Join) {
-        stack.push_back({v.in[k], {}, false});
-        continue;
-      }
-      if (v.kind == ValueKind::Gather) {
-        const std::ptrdiff_t rows = at(v.in[1]).shape.rank();
-        const bool ids = k == 1 && known;
-        stack.push_back(
-            {v.in[k], ids ? IndexMap(index.begin(), index.begin() + rows) : IndexMap{}, ids});
-      } else if (v.kind == ValueKind::Philox) {
-        stack.push_back({v.in[k], {}, operand.shape.rank() == 0});
-      } else if (!known) {
-        stack.push_back({v.in[k], {}, false});
-      } else if (v.is_view()) {
-        const int base = reshape_base(values, v.in[k]);
-        if (v.kind == ValueKind::Reshape && grouping.in_memory(values, base)) {
-          found.push_back({base, flatten(index, v.shape, axes), true});
-          continue;
-        }
-        std::vector<LinearBound> bounds;
-        std::optional<AxisSplit> split;
-        auto inner = through_view(v, operand.shape, index, space.dims, bounds, split);
-        const bool followed = inner.has_value() && bounds.empty();
-        stack.push_back({v.in[k], followed ? std::move(*inner) : IndexMap{}, followed});
-      } else {
-        stack.push_back({v.in[k], index, true});
-      }
-    }
-  };
-  const Value& top = at(id);
-  if (top.is_over_rows()) {
-    for (const int in : {top.in[0], top.in[1]}) {
-      if (in < 0) continue;
-      auto index =
-          in == top.in[0] ? place_whole(at(in).shape, space) : place_kept(at(in).shape, space);
-      const bool known = index.has_value();
-      stack.push_back({in, known ? std::move(*index) : IndexMap{}, known});
-    }
-  } else {
-    const auto index = root_index(values, id, space);
-    push_operands(top, index ? *index : IndexMap{}, index.has_value());
-  }
-  std::unordered_multimap<int, Visit> seen;
-  while (!stack.empty()) {
-    ++visits().walked;
-    Visit next = std::move(stack.back());
-    stack.pop_back();
-    const auto [begin, end] = seen.equal_range(next.id);
-    if (std::any_of(begin, end, [&](const auto& entry) {
-          return entry.second.known == next.known && entry.second.index == next.index;
-        })) {
-      continue;
-    }
-    const Visit& visit = seen.emplace(next.id, std::move(next))->second;
-    const Value& v = at(visit.id);
-    ++instructions;
-    if (grouping.in_memory(values, visit.id)) {
-      found.push_back({visit.id, visit.known ? flatten(visit.index, v.shape, axes) : Linear(axes),
-                       visit.known});
-    } else {
-      push_operands(v, visit.index, visit.known);
-    }
-  }
-  return found;
-}
-
-bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group) {
-  const Group& target = grouping.groups[static_cast<std::size_t>(group)];
-  const Space& space = target.space;
-  if (!root_index(values, id, space)) return false;
-  if (rows_of(values, target.roots).bound >= 0 &&
-      place_whole(values[static_cast<std::size_t>(id)].shape, space)) {
-    return false;
-  }
-  int unused = 0;
-  const std::vector<Access> reads = walk(values, grouping, id, space, unused);
-  return std::all_of(reads.begin(), reads.end(), [&](const Access& access) {
-    if (grouping.group_of[static_cast<std::size_t>(access.value)] != group) return true;
-    const Shape& shape = values[static_cast<std::size_t>(access.value)].shape;
-    const auto own = root_index(values, access.value, space);
-    return access.known && own && flatten(*own, shape, space.dims.size()) == access.address;
-  });
-}
-
 Fusion::Fusion(const std::vector<Value>& values, Grouping& grouping, bool massively_parallel,
                std::vector<Walked>& walked)
     : values_(values),
       grouping_(grouping),
       massively_parallel_(massively_parallel),
-      walked_(walked) {}
+      walked_(walked),
+      walker_(values, grouping) {}
 
 void Fusion::run() {
   start();
@@ -206,7 +76,7 @@ void Fusion::run() {
 
 // Makes one part per root and queues the pairs that are worth joining.
 void Fusion::start() {
-  ranked_at_ = visits().searched;
+  ranked_at_ = visits_.searched;
   part_of_.assign(values_.size(), -1);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const int id = static_cast<int>(i);
@@ -222,27 +92,34 @@ void Fusion::start() {
     }
     Part fresh;
     fresh.is_call = at(id).is_step();
-    fresh.space = space_of_root(values_, id);
     fresh.roots = {id};
     fresh.members = {static_cast<int>(parts_.size())};
     fresh.first = fresh.latest = id;
     fresh.phase = at(id).phase;
-    Walked& walked = walked_[i];
-    if (walked.over.empty()) {
-      walked.instructions = 1;
-      walked.over.emplace_back(fresh.space,
-                               walk(values_, grouping_, id, fresh.space, walked.instructions));
-    }
-    fresh.instructions = walked.instructions;
-    const std::vector<Access>& reads = walked.over.front().second;
-    for (const Access& access : reads) fresh.reads.push_back(access.value);
-    std::sort(fresh.reads.begin(), fresh.reads.end());
-    fresh.reads.erase(std::unique(fresh.reads.begin(), fresh.reads.end()), fresh.reads.end());
-    add_points(fresh, reads);
+    const Walked& known = walked(id);
+    fresh.space = known.over.front().first;
+    fresh.sizes = sizes_of(fresh.space);
+    fresh.instructions = known.instructions;
+    fresh.reads = known.reads;
+    fresh.points = known.points;
     part_of_[i] = static_cast<int>(parts_.size());
     parts_.push_back(std::move(fresh));
   }
   propose_all();
+}
+
+const Walked& Fusion::walked(int root) {
+  Walked& known = walked_[static_cast<std::size_t>(root)];
+  if (!known.over.empty()) return known;
+  known.instructions = 1;
+  Space space = space_of_root(values_, root);
+  std::vector<Access> found = walker_.walk(root, space, known.instructions);
+  for (const Access& access : found) known.reads.push_back(access.value);
+  sort_unique(known.reads);
+  add_points(known.points, found);
+  sort_unique(known.points);
+  known.over.emplace_back(std::move(space), std::move(found));
+  return known;
 }
 
 const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
@@ -251,11 +128,11 @@ const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
     if (walked == space) return found;
   }
   int unused = 0;
-  known.emplace_back(space, walk(values_, grouping_, root, space, unused));
+  known.emplace_back(space, walker_.walk(root, space, unused));
   return known.back().second;
 }
 
-void Fusion::add_points(Part& to, const std::vector<Access>& reads) const {
+void Fusion::add_points(std::vector<std::uint64_t>& to, const std::vector<Access>& reads) const {
   for (const Access& access : reads) {
     if (!access.known || at(access.value).shape.rank() == 0) continue;
     std::uint64_t hash = static_cast<std::uint64_t>(access.value);
@@ -265,10 +142,8 @@ void Fusion::add_points(Part& to, const std::vector<Access>& reads) const {
     };
     for (const std::int64_t coefficient : access.address.coefficient) mix(coefficient);
     mix(access.address.offset);
-    to.points.push_back(hash);
+    to.push_back(hash);
   }
-  std::sort(to.points.begin(), to.points.end());
-  to.points.erase(std::unique(to.points.begin(), to.points.end()), to.points.end());
 }
 
 // Whether one loop can compute both parts: a value that one computes and the other reads must be
@@ -321,17 +196,19 @@ bool Fusion::leads_around(int from, int to) {
     const std::vector<int>&starts = part(start).members, &goals = part(goal).members;
     const int last = *std::max_element(starts.begin(), starts.end());
     return std::any_of(goals.begin(), goals.end(), [&](int member) {
-      ++visits().searched;
+      ++visits_.searched;
       return is_along_trunk(last, member);
     });
   };
-  if (visits().searched - ranked_at_ > 2 * readers_.size() + 8 * parts_.size()) rank_parts();
+  if (visits_.searched - ranked_at_ > 2 * readers_.size() + 8 * parts_.size()) rank_parts();
   const int first = part(to).first, latest = part(from).latest;
   const int below = ++seen_, above = ++seen_;
-  std::vector<int> needed{from}, readers{to};
+  std::vector<int>&needed = below_, &readers = above_;
+  needed.assign(1, from);
+  readers.assign(1, to);
   for (std::size_t next = 0; next < needed.size() && next < readers.size(); ++next) {
     for (const int value : part(needed[next]).reads) {
-      ++visits().searched;
+      ++visits_.searched;
       const int other = part_of_[static_cast<std::size_t>(value)];
       if (other < 0 || other == needed[next] || (next == 0 && other == to)) continue;
       int& mark = mark_[static_cast<std::size_t>(other)];
@@ -344,7 +221,7 @@ bool Fusion::leads_around(int from, int to) {
     }
     for (const int root : part(readers[next]).roots) {
       for (const int start : readers_of(root)) {
-        ++visits().searched;
+        ++visits_.searched;
         const int other = owner_of(start);
         if (other == readers[next] || (next == 0 && other == from)) continue;
         int& mark = mark_[static_cast<std::size_t>(other)];
@@ -398,18 +275,22 @@ std::optional<Space> Fusion::joined(int a, int b) {
 
 void Fusion::join(int a, int b, Space space) {
   Part &x = part(a), &y = part(b);
-  for (const int root : y.roots) {
-    part_of_[static_cast<std::size_t>(root)] = a;
-    insert_sorted(x.roots, root);
-  }
-  for (const int value : y.reads) insert_sorted(x.reads, value);
+  for (const int root : y.roots) part_of_[static_cast<std::size_t>(root)] = a;
+  merge_sorted(x.roots, y.roots);
+  merge_sorted(x.reads, y.reads);
   x.members.insert(x.members.end(), y.members.begin(), y.members.end());
   owner_[static_cast<std::size_t>(b)] = a;
   // Index entries of `b` now lead to `a`; new ones are needed only if the space has changed.
   const bool is_moved = x.space_id != y.space_id || !(x.space == space);
-  x.space = std::move(space);
-  x.points.clear();
-  for (const int root : x.roots) add_points(x, accesses(root, x.space));
+  if (is_moved) {
+    x.space = std::move(space);
+    x.sizes = sizes_of(x.space);
+    x.points.clear();
+    for (const int root : x.roots) add_points(x.points, accesses(root, x.space));
+    sort_unique(x.points);
+  } else {
+    merge_sorted(x.points, y.points);
+  }
   x.instructions += y.instructions;
   x.phase = std::max(x.phase, y.phase);
   x.version++;
@@ -441,14 +322,14 @@ void Fusion::rank_parts() {
         stack.pop_back();
         continue;
       }
-      ++visits().searched;
+      ++visits_.searched;
       const int need = part_of_[static_cast<std::size_t>(ranked.reads[next++])];
       if (need < 0 || entered[static_cast<std::size_t>(need)]) continue;
       entered[static_cast<std::size_t>(need)] = true;
       stack.push_back({need, 0});
     }
   }
-  ranked_at_ = visits().searched;
+  ranked_at_ = visits_.searched;
 }
 
 // Propagates `latest` of a joined part to all parts that need it. Initial parts need no such
@@ -460,7 +341,7 @@ void Fusion::raise_latest(int number) {
     stack.pop_back();
     for (const int root : grown.roots) {
       for (const int start : readers_of(root)) {
-        ++visits().searched;
+        ++visits_.searched;
         const int reader = owner_of(start);
         if (part(reader).latest >= grown.latest) continue;
         part(reader).latest = grown.latest;

@@ -14,38 +14,29 @@
 
 #include "plan/group/grouping.h"
 #include "plan/group/space.h"
+#include "plan/group/walker.h"
+#include "plan/lower/visits.h"
 
 namespace volta::plan {
 
-// One access of a kernel to a leaf or a root.
-struct Access {
-  int value;       // the leaf or root that is read
-  Linear address;  // element number in its buffer, as a function of the point in the space
-  bool known;      // whether `address` could be determined
-};
-
-// The directions and the bound of the row loops that roots need.
-struct Rows {
-  bool reduces = false, scans = false, scans_back = false;
-  int bound = -1;  // the value that limits the length of reduced rows; -1 if none does
-};
-Rows rows_of(const std::vector<Value>& values, const std::vector<int>& roots);
 // Whether one row loop can serve both: they have the same bound and direction.
 bool agree(const Rows& a, const Rows& b);
-
-// The accesses that computing a value at every point of a space needs; `instructions` is increased
-// by about the number of instructions.
-std::vector<Access> walk(const std::vector<Value>& values, const Grouping& grouping, int id,
-                         const Space& space, int& instructions);
-
-// Whether the group can compute the value too: the value fits the group's space, and it reads the
-// group's roots only at its own points.
-bool fits(const std::vector<Value>& values, const Grouping& grouping, int id, int group);
 
 // The accesses of a root over each space in which it was examined; the first one is its own space.
 struct Walked {
   int instructions = 0;  // instructions over its own space
   std::vector<std::pair<Space, std::vector<Access>>> over;
+  // What it reads over its own space: the values, and hashes of the values with their addresses;
+  // both sorted.
+  std::vector<int> reads;
+  std::vector<std::uint64_t> points;
+};
+
+// The points of a space, at the sizes of planning.
+struct SpaceSizes {
+  std::int64_t kept = 1, all = 1;
+  bool reduces = false;
+  friend bool operator==(const SpaceSizes&, const SpaceSizes&) = default;
 };
 
 // Larger kernels are not built; the limits bound compile time and register use.
@@ -68,6 +59,7 @@ class Fusion {
   struct Part {
     bool is_call = false;
     Space space;
+    SpaceSizes sizes;          // of the space
     std::vector<int> roots;    // in order of value number
     std::vector<int> members;  // the initial parts joined into this one, itself included
     std::vector<int> reads;    // leaves and roots it reads, its own roots included; sorted
@@ -100,7 +92,8 @@ class Fusion {
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
   Part& part(int number) { return parts_[static_cast<std::size_t>(number)]; }
   const std::vector<Access>& accesses(int root, const Space& space);
-  void add_points(Part& to, const std::vector<Access>& reads) const;
+  void add_points(std::vector<std::uint64_t>& to, const std::vector<Access>& reads) const;
+  const Walked& walked(int root);
   void start();
   void propose_all();
   void index_readers();
@@ -184,7 +177,7 @@ class Fusion {
     int space_id;
     Bucket parts;
   };
-  std::vector<Space> spaces_;
+  std::vector<std::pair<SpaceSizes, Space>> spaces_;
   std::unordered_map<std::pair<std::uint64_t, int>, Bucket, PointHash> by_point_;
   // For each value that many parts read, one shelf per space with the parts that have searched.
   std::vector<std::vector<Shelf>> shelves_;
@@ -209,13 +202,12 @@ class Fusion {
   std::vector<bool> has_searched_;  // for each part, whether propose_deferred() has been called
   std::uint64_t ranked_at_ = 0;     // visits().searched when the parts were last ranked
   std::priority_queue<Pair> pairs_;
+  Visits& visits_ = visits();
+  // Of single searches; members keep their memory.
+  std::vector<int> others_, below_, above_;
+  std::vector<std::pair<int, bool>> path_;
   std::vector<Walked>& walked_;
+  Walker walker_;
 };
-
-// The iteration space of a root: the operand's shape for a reduction, otherwise its own.
-Space space_of_root(const std::vector<Value>& values, int id);
-
-// The index of a root's own value at a point of the space.
-std::optional<IndexMap> root_index(const std::vector<Value>& values, int id, const Space& space);
 
 }  // namespace volta::plan

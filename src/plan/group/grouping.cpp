@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "plan/calls/call.h"
 #include "plan/calls/operand_view.h"
@@ -23,13 +24,37 @@ bool is_free(const Value& v) {
 }  // namespace
 
 Grouper::Grouper(const std::vector<Value>& values, const std::vector<int>& outputs,
-                 const std::vector<bool>& must_store, bool massively_parallel,
-                 std::vector<bool>& worth_storing)
+                 const std::vector<bool>& must_store, bool massively_parallel)
     : values_(values),
       outputs_(outputs),
       must_store_(must_store),
       massively_parallel_(massively_parallel),
-      worth_storing_(worth_storing) {}
+      worth_storing_(values.size(), false),
+      walked_(values.size()),
+      marks_(values.size(), 0) {}
+
+Grouper::~Grouper() = default;
+
+// Roots are walked again if something that they read or compute in place is stored now or was
+// before, and no longer is.
+void Grouper::forget_changed_walks() {
+  std::vector<bool> changed(values_.size());
+  const auto is_changed = [&](const Value& v) {
+    return std::any_of(v.in.begin(), v.in.end(),
+                       [&](int in) { return in >= 0 && changed[static_cast<std::size_t>(in)]; });
+  };
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Value& v = values_[i];
+    const bool in_memory = grouping_.in_memory(values_, static_cast<int>(i));
+    const auto mark =
+        static_cast<std::uint8_t>((grouping_.stored[i] ? 1 : 0) | (in_memory ? 2 : 0));
+    const bool reads_changed = is_changed(v);
+    if (reads_changed) walked_[i] = {};
+    // What lies behind a reshape in memory is looked at, too.
+    const bool follows = !in_memory || v.kind == ValueKind::Reshape;
+    changed[i] = std::exchange(marks_[i], mark) != mark || (reads_changed && follows);
+  }
+}
 
 Grouping Grouper::run() {
   ++visits().groupings;
@@ -45,19 +70,18 @@ Grouping Grouper::run() {
   constexpr int kMaxRounds = 16;
   std::vector<bool> stored = grouping_.stored;
   const std::vector<bool> asked = stored;
-  worth_storing_.resize(values_.size(), false);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (worth_storing_[i] && grouping_.needed[i]) stored[i] = true;
   }
-  std::vector<Walked> walked(values_.size());
   for (int round = 0; round < kMaxRounds; ++round) {
     ++visits().rounds;
     grouping_.stored = stored;
-    Fusion fusion(values_, grouping_, massively_parallel_, walked);
+    forget_changed_walks();
+    Fusion fusion(values_, grouping_, massively_parallel_, walked_);
     fusion.run();
     needs_ = std::move(fusion.needs);
     loads_ = std::move(fusion.loads);
-    if (round + 1 == kMaxRounds || !store_more(stored, walked)) break;
+    if (round + 1 == kMaxRounds || !store_more(stored)) break;
   }
   for (std::size_t i = 0; i < values_.size(); ++i) worth_storing_[i] = stored[i] && !asked[i];
   compute_again(asked);
@@ -190,30 +214,43 @@ void Grouper::mark_finished() {
   }
 }
 
-// Splits chains that are too long for one kernel into stored pieces.
+// Splits chains that are too long for one kernel into stored pieces. `most[i]` is a bound of the
+// values that are computed in place for value i, itself included: the sum of its operands' bounds,
+// or their number where the sum is too large because operands have values in common.
 void Grouper::limit_size() {
-  std::vector<std::vector<int>> inlined(values_.size());
+  std::vector<std::size_t> most(values_.size(), 0);
+  std::vector<int> visited(values_.size(), -1), stack;
+  const auto is_inlined = [&](int in) {
+    return in >= 0 && most[static_cast<std::size_t>(in)] > 0 && !at(in).is_over_rows();
+  };
+  const auto count = [&](int id) {
+    std::size_t members = 0;
+    visited[static_cast<std::size_t>(id)] = id;
+    stack.push_back(id);
+    while (!stack.empty()) {
+      const Value& v = at(stack.back());
+      stack.pop_back();
+      ++members;
+      for (const int in : v.in) {
+        if (!is_inlined(in)) continue;
+        if (std::exchange(visited[static_cast<std::size_t>(in)], id) != id) stack.push_back(in);
+      }
+    }
+    return members;
+  };
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    if (!grouping_.needed[i]) continue;
     const Value& v = values_[i];
-    if (v.kind == ValueKind::Leaf || is_free(v)) continue;
-    std::vector<int> members;
+    if (!grouping_.needed[i] || v.kind == ValueKind::Leaf || is_free(v)) continue;
+    std::size_t sum = 1;
     for (const int in : v.in) {
-      if (in < 0) continue;
-      const std::size_t operand = static_cast<std::size_t>(in);
-      if (grouping_.stored[operand] || at(in).is_over_rows()) continue;
-      std::vector<int> joined;
-      std::set_union(members.begin(), members.end(), inlined[operand].begin(),
-                     inlined[operand].end(), std::back_inserter(joined));
-      members = std::move(joined);
+      if (is_inlined(in)) sum += most[static_cast<std::size_t>(in)];
     }
-    members.push_back(static_cast<int>(i));
-    const bool cuttable = !v.is_view() && v.kind != ValueKind::Bounded;
-    if (members.size() > kMaxInstructions && cuttable) {
-      grouping_.stored[i] = true;
-      members.clear();
+    const bool is_cuttable = !v.is_view() && v.kind != ValueKind::Bounded;
+    if (sum > kMaxInstructions && is_cuttable) {
+      sum = count(static_cast<int>(i));
+      if (sum > kMaxInstructions) grouping_.stored[i] = true;
     }
-    inlined[i] = std::move(members);
+    most[i] = grouping_.stored[i] ? 0 : std::min(sum, values_.size());
   }
 }
 

@@ -37,11 +37,12 @@ struct Walked;
 class Grouper {
  public:
   // `outputs` are values that the program holds; `must_store` marks values that cannot be computed
-  // in place. `worth_storing` marks values that an earlier run over the same values stored because
-  // recomputing them costs more; run() starts with them and adds further ones.
+  // in place.
   Grouper(const std::vector<Value>& values, const std::vector<int>& outputs,
-          const std::vector<bool>& must_store, bool massively_parallel,
-          std::vector<bool>& worth_storing);
+          const std::vector<bool>& must_store, bool massively_parallel);
+  ~Grouper();
+  // May be called again after more values were marked. It then starts with the values that the run
+  // before stored because recomputing them costs more.
   Grouping run();
 
  private:
@@ -51,7 +52,8 @@ class Grouper {
   bool finishes_reduction(int id, std::int64_t readers) const;
   void mark_points();
   void limit_size();
-  bool store_more(std::vector<bool>& stored, std::vector<Walked>& walked) const;
+  void forget_changed_walks();
+  bool store_more(std::vector<bool>& stored) const;
   std::vector<int> computable_in(int group, int id, std::vector<int>& sources) const;
   void compute_again(const std::vector<bool>& asked);
   void merge_points();
@@ -63,8 +65,11 @@ class Grouper {
   const std::vector<int>& outputs_;
   const std::vector<bool>& must_store_;
   bool massively_parallel_;
-  std::vector<bool>& worth_storing_;
+  std::vector<bool> worth_storing_;
   Grouping grouping_;
+  std::vector<Walked> walked_;  // for each root, what it reads
+  // For each value, whether it was stored and whether it was in memory when roots were walked last.
+  std::vector<std::uint8_t> marks_;
   std::vector<std::vector<int>> needs_;  // for each group, the groups it needs
   std::vector<std::vector<int>> loads_;  // for each group, the buffers its roots read
 };

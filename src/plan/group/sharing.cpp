@@ -57,10 +57,13 @@ struct Sakes {
   std::optional<bool> is_only_for(int source, int id) const {
     const std::optional<std::size_t> s = find(source), i = find(id);
     if (!s) return std::nullopt;
-    return i && enter[*i] <= enter[*s] && enter[*s] < leave[*i];
+    return i && is_below(*s, *i);
   }
 
- private:
+  // Whether the value at place s is needed only for the one at place i.
+  bool is_below(std::size_t s, std::size_t i) const {
+    return enter[i] <= enter[s] && enter[s] < leave[i];
+  }
   std::optional<std::size_t> find(int id) const {
     const auto place = std::lower_bound(ids.begin(), ids.end(), id, std::greater<>());
     if (place == ids.end() || *place != id) return std::nullopt;
@@ -78,9 +81,10 @@ class Finder {
         needs_(needs),
         loads_(loads),
         stored_(stored),
+        walker_(values, grouping),
         seen_(values.size(), 0),
         place_(values.size(), 0),
-        chosen_(values.size(), false),
+        in_memory_(memory_of_kernels()),
         sakes_(grouping.groups.size()),
         users_(values.size(), computed_in_place()),
         loaders_(values.size(), all_loads()) {}
@@ -117,16 +121,14 @@ class Finder {
 
   // From now on the groups of the candidate read its value from memory.
   void choose(const Candidate& candidate) {
-    chosen_[static_cast<std::size_t>(candidate.id)] = true;
+    in_memory_[static_cast<std::size_t>(candidate.id)] = true;
     for (const int group : candidate.groups) sakes_[static_cast<std::size_t>(group)] = {};
   }
 
  private:
   const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
   int group_of(int id) const { return grouping_.group_of[static_cast<std::size_t>(id)]; }
-  bool in_memory(int id) const {
-    return chosen_[static_cast<std::size_t>(id)] || grouping_.in_memory(values_, id);
-  }
+  bool in_memory(int id) const { return in_memory_[static_cast<std::size_t>(id)] != 0; }
   // Whether the value is a reduction that lies in memory only because other kernels read it.
   bool is_spared(int id) const {
     return at(id).kind == ValueKind::Reduce && !stored_[static_cast<std::size_t>(id)];
@@ -135,9 +137,16 @@ class Finder {
   // Starts a new search; see() returns true for the first visit of a value with its mark.
   int fresh_mark() { return ++mark_; }
   bool see(int id, int mark) {
-    ++visits().shared;
+    ++visits_.shared;
     int& seen = seen_[static_cast<std::size_t>(id)];
     return std::exchange(seen, mark) != mark;
+  }
+
+  std::vector<std::uint8_t> memory_of_kernels() const {
+    std::vector<std::uint8_t> in_memory(values_.size());
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      in_memory[i] = grouping_.in_memory(values_, static_cast<int>(i));
+    return in_memory;
   }
 
   // Pairs of (value, group) for all scalar operations and gathers that a group computes in place.
@@ -228,7 +237,7 @@ class Finder {
     std::vector<int> above(count, -2), depth(count, 0);
     const auto meet = [&](int a, int b) {
       while (a != b) {
-        ++visits().shared;
+        ++visits_.shared;
         const int depth_a = a < 0 ? -1 : depth[static_cast<std::size_t>(a)];
         const int depth_b = b < 0 ? -1 : depth[static_cast<std::size_t>(b)];
         int& deeper = depth_a >= depth_b ? a : b;
@@ -272,17 +281,20 @@ class Finder {
   // The bytes that the group reads from memory only to compute the value in place.
   std::int64_t bytes_read_for(int id, int group, const std::vector<int>& sources) {
     const Sakes& sakes = sakes_of(group);
+    const std::optional<std::size_t> at_id = sakes.find(id);
+    if (!at_id) return 0;
+    visits_.shared += sources.size();
     std::int64_t bytes = 0;
     for (const int source : sources) {
-      ++visits().shared;
-      if (sakes.is_only_for(source, id).value_or(false)) bytes += bytes_read_of(source, id);
+      const std::optional<std::size_t> s = sakes.find(source);
+      if (s && sakes.is_below(*s, *at_id)) bytes += bytes_read_of(source, id);
     }
     return bytes;
   }
 
   // A group that computes an operand of the value and could store the value too; -1 if there is
   // none.
-  int producer_of(int id, std::span<const int> users, const std::vector<int>& sources) const {
+  int producer_of(int id, std::span<const int> users, const std::vector<int>& sources) {
     for (const int source : sources) {
       const int group = group_of(source);
       if (group < 0 || at(source).is_step()) continue;
@@ -293,7 +305,7 @@ class Finder {
         return from < 0 || from == group ||
                std::find(needs.begin(), needs.end(), from) != needs.end();
       });
-      if (early && fits(values_, grouping_, id, group)) return group;
+      if (early && walker_.fits(id, group)) return group;
     }
     return -1;
   }
@@ -302,7 +314,7 @@ class Finder {
   bool is_read_only_for(int source, int id) {
     const std::span<const int> groups = loaders_[source];
     return std::all_of(groups.begin(), groups.end(), [&](int group) {
-      ++visits().shared;
+      ++visits_.shared;
       return sakes_of(group).is_only_for(source, id).value_or(true);
     });
   }
@@ -342,11 +354,14 @@ class Finder {
   const Grouping& grouping_;
   const std::vector<std::vector<int>>&needs_, &loads_;
   const std::vector<bool>& stored_;
+  Walker walker_;
+  Visits& visits_ = visits();
   int mark_ = 0;
   std::vector<int> seen_;   // for each value, the mark of the last visit
   std::vector<int> place_;  // for each value, its position in the ids being built
-  // For each value, whether it was chosen to be stored, and whether reads_sums() is true for it.
-  std::vector<bool> chosen_, sums_;
+  // For each value, whether kernels read it from memory: it was there or has been chosen.
+  std::vector<std::uint8_t> in_memory_;
+  std::vector<bool> sums_;  // for each value, whether computing it reads such sums (reads_sums)
   std::vector<Sakes> sakes_;
   Lists users_;    // for each value, the groups that compute it in place
   Lists loaders_;  // for each value, the groups that read it from memory
@@ -375,8 +390,8 @@ std::int64_t storing_saves(const Sharing& sharing) {
 // value changes the costs of others in the same groups, so these are evaluated again when their
 // turn comes. The residuals of a deep network, each computed from all the earlier ones, are thus
 // chosen in one round. Values that then save much less than the first one wait for the next round:
-// the changed groups may share a kernel by then. The cached accesses of changed groups are cleared.
-bool Grouper::store_more(std::vector<bool>& stored, std::vector<Walked>& walked) const {
+// the changed groups may share a kernel by then.
+bool Grouper::store_more(std::vector<bool>& stored) const {
   constexpr std::int64_t kSmaller = 4;
   Finder finder(values_, grouping_, needs_, loads_, stored);
   struct Entry {
@@ -411,11 +426,7 @@ bool Grouper::store_more(std::vector<bool>& stored, std::vector<Walked>& walked)
     }
     finder.choose(candidate);
     ++chosen;
-    for (const int g : candidate.groups) {
-      changed[static_cast<std::size_t>(g)] = chosen;
-      for (const int root : grouping_.groups[static_cast<std::size_t>(g)].roots)
-        walked[static_cast<std::size_t>(root)] = {};
-    }
+    for (const int g : candidate.groups) changed[static_cast<std::size_t>(g)] = chosen;
     stored[static_cast<std::size_t>(candidate.id)] = true;
   }
   return chosen > 0;

@@ -6,11 +6,12 @@
 
 #include "core/heap_bytes.h"
 #include "plan/calls/call.h"
-#include "plan/group/fusion.h"
+#include "plan/group/walker.h"
 
 namespace volta::plan {
 
 bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
+  Walker walker(values, grouping);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     Group& group = grouping.groups[g];
     // Reductions come first, because the other roots are laid over their spaces.
@@ -27,7 +28,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
     group.space = std::move(*space);
     if (group.roots.size() == 1 || group.is_call) continue;
     for (const int root : group.roots) {
-      if (!fits(values, grouping, root, static_cast<int>(g))) return false;
+      if (!walker.fits(root, static_cast<int>(g))) return false;
     }
   }
   return true;

@@ -127,6 +127,7 @@ SizePattern SizePattern::of(std::span<const std::vector<std::int64_t>> batches) 
     }
     return true;
   };
+  std::vector<std::pair<Numbers, Place>> beside;  // sizes that are off a symbol by a few
   const auto follows = [&](const Numbers& x) -> std::optional<Place> {
     for (std::size_t s = 0; s < symbols.size(); ++s) {
       const Numbers& a = symbols[s];
@@ -143,12 +144,19 @@ SizePattern SizePattern::of(std::span<const std::vector<std::int64_t>> batches) 
           return Place{symbol, static_cast<std::int32_t>(t), of_both, 0};
       }
     }
+    for (const auto& [a, place] : beside) {
+      const std::int64_t factor = x[0] / a[0];
+      if (all([&](std::size_t b) { return x[b] == factor * a[b]; }))
+        return Place{place.symbol, -1, factor, factor * place.offset};
+    }
     return std::nullopt;
   };
   for (const auto& [numbers, at] : varying) {
     Place& place = known[numbers];
     if (const auto found = follows(numbers)) {
       place = *found;
+      if (place.second < 0 && place.factor == 1 && place.offset != 0)
+        beside.emplace_back(numbers, place);
       continue;
     }
     place = {static_cast<std::int32_t>(symbols.size()), -1, 1, 0};

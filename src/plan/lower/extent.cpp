@@ -212,32 +212,56 @@ Extent OpenSizes::product(Extent a, Extent b) {
   return known_results_[std::move(key)] = extent_of(std::move(total), a.hint() * b.hint());
 }
 
-// If every term of `a` contains the only term of `b`, the division has no remainder. Any other
-// quotient or remainder is computed for each size.
+// The polynomial whose product with `b` is `a`, if there is one: long division, in the order of
+// degrees and then of atoms.
+std::optional<OpenSizes::Polynomial> OpenSizes::exact_quotient(Polynomial a, const Polynomial& b) {
+  constexpr int kMostTerms = 32;
+  const auto precedes = [&](const Term& x, const Term& y) {
+    const Monomial &left = monomials_[x.monomial], &right = monomials_[y.monomial];
+    return left.size() != right.size() ? left.size() < right.size() : right < left;
+  };
+  const Term divisor = *std::max_element(b.begin(), b.end(), precedes);
+  Polynomial quotient;
+  for (int terms = 0; !a.empty(); ++terms) {
+    const Term leading = *std::max_element(a.begin(), a.end(), precedes);
+    const Monomial &all = monomials_[leading.monomial], &part = monomials_[divisor.monomial];
+    const bool divides = leading.factor % divisor.factor == 0 &&
+                         std::includes(all.begin(), all.end(), part.begin(), part.end());
+    if (!divides || terms == kMostTerms) return std::nullopt;
+    Monomial rest;
+    std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
+    const Term term{monomial(rest), leading.factor / divisor.factor};
+    quotient.push_back(term);
+    for (const Term& each : b) {
+      Monomial both;
+      std::merge(rest.begin(), rest.end(), monomials_[each.monomial].begin(),
+                 monomials_[each.monomial].end(), std::back_inserter(both));
+      const std::uint32_t number = monomial(std::move(both));
+      const auto same =
+          std::find_if(a.begin(), a.end(), [&](const Term& x) { return x.monomial == number; });
+      const std::int64_t factor = term.factor * each.factor;
+      if (same == a.end()) {
+        a.push_back({number, -factor});
+      } else if ((same->factor -= factor) == 0) {
+        a.erase(same);
+      }
+    }
+  }
+  std::sort(quotient.begin(), quotient.end(),
+            [](const Term& x, const Term& y) { return x.monomial < y.monomial; });
+  return quotient;
+}
+
+// Where `a` is a multiple of `b` as a polynomial, the division has no remainder. Anything else is a
+// quotient or remainder that is computed at each size.
 Extent OpenSizes::divided(Extent a, Extent b, bool remainder) {
   auto key = operation_key(remainder ? 4 : 3, a, b);
   if (const auto found = known_results_.find(key); found != known_results_.end())
     return found->second;
   if (b.hint() == 0) throw std::logic_error("planner: division of a size by 0");
   const std::int64_t number = remainder ? a.hint() % b.hint() : a.hint() / b.hint();
-  const Polynomial left = polynomial_of(a), right = polynomial_of(b);
-  bool whole = right.size() == 1;
-  Polynomial quotient;
-  for (const Term& term : left) {
-    if (!whole) break;
-    const Monomial& all = monomials_[term.monomial];
-    const Monomial& part = monomials_[right.front().monomial];
-    whole = term.factor % right.front().factor == 0 &&
-            std::includes(all.begin(), all.end(), part.begin(), part.end());
-    if (!whole) break;
-    Monomial rest;
-    std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
-    quotient.push_back({monomial(std::move(rest)), term.factor / right.front().factor});
-  }
-  if (whole) {
-    std::sort(quotient.begin(), quotient.end(),
-              [](const Term& x, const Term& y) { return x.monomial < y.monomial; });
-    const Extent result = remainder ? Extent(0) : extent_of(std::move(quotient), number);
+  if (auto quotient = exact_quotient(polynomial_of(a), polynomial_of(b))) {
+    const Extent result = remainder ? Extent(0) : extent_of(std::move(*quotient), number);
     return known_results_[std::move(key)] = result;
   }
   const auto [low_a, high_a] = bounds(a);

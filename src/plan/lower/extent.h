@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -194,6 +195,7 @@ class VOLTA_BACKEND_API OpenSizes {
   std::uint32_t monomial(Monomial atoms);
   Extent sum(Extent a, Extent b, std::int64_t factor);
   Extent product(Extent a, Extent b);
+  std::optional<Polynomial> exact_quotient(Polynomial a, const Polynomial& b);
   Extent divided(Extent a, Extent b, bool remainder);
   Extent extreme(Extent a, Extent b, bool smaller);
   Extent function(Kind kind, SizeFunction function, std::vector<Extent> operands,

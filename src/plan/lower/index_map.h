@@ -5,12 +5,13 @@
 #include <optional>
 #include <vector>
 
+#include "core/short_list.h"
 #include "plan/lower/ir.h"
 
 namespace volta::plan {
 
 struct Linear {
-  std::vector<Extent> coefficient;  // for each axis
+  ShortList<Extent, 6> coefficient;  // per axis
   Extent offset = 0;
 
   explicit Linear(std::size_t axes = 0) : coefficient(axes, 0) {}
