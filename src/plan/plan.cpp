@@ -1,9 +1,10 @@
-// Planning a batch: lower, group, build kernels, merge. The result may have open sizes; plans are
-// made from it by computing its numbers and placing its temporaries in memory.
+// Plans from drafts: numbers are computed, and temporaries placed in memory. A draft with open
+// sizes serves many plans.
 #include "plan/plan.h"
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -14,12 +15,7 @@
 #include "plan/arena.h"
 #include "plan/calls/call.h"
 #include "plan/codegen/schedule.h"
-#include "plan/expand/rules.h"
-#include "plan/explain.h"
-#include "plan/group/structure.h"
-#include "plan/lower/index_map.h"
-#include "plan/passes/passes.h"
-#include "plan/steps_builder.h"
+#include "plan/draft.h"
 
 namespace volta::plan {
 namespace {
@@ -27,283 +23,6 @@ namespace {
 std::uint32_t next_plan_id() {
   static std::atomic<std::uint32_t> id{1};
   return id.fetch_add(1, std::memory_order_relaxed);
-}
-
-// The call that the group is.
-StepDraft call_step(const Values& values, const Grouping& grouping, const Group& group,
-                    bool massively_parallel) {
-  const Value& v = values[group.roots.front()];
-  StepDraft step;
-  step.call = v.call->draft({values, grouping.stored}, v, group.roots.size(), massively_parallel);
-  for (std::size_t k = 0; k < step.call.reads.size(); ++k) {
-    if (step.call.reads[k] < 0) throw NeedsStore{v.in[k]};
-    step.reads.push_back(memory_of(values, step.call.reads[k]));
-  }
-  step.writes = group.roots;
-  return step;
-}
-
-// The step of a group. Throws NeedsStore.
-StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
-                  bool massively_parallel) {
-  const Group& group = grouping.groups[g];
-  StepDraft step;
-  if (group.is_call) {
-    step = call_step(values, grouping, group, massively_parallel);
-  } else {
-    step.segments.push_back(
-        build_kernel(values, grouping, static_cast<int>(g), massively_parallel));
-  }
-  step.collect();
-  return step;
-}
-
-// The kernels and products of a grouping. Of groups that turn out not to be expressible `missing`
-// is told the values that have to lie in memory; the steps are all of them if there are none.
-std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
-                                bool massively_parallel, std::vector<int>& missing) {
-  std::vector<StepDraft> steps;
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-    const int root = grouping.groups[g].roots.front();
-    if (values[root].kind == ValueKind::Join) continue;
-    try {
-      steps.push_back(step_of(values, grouping, g, massively_parallel));
-    } catch (const NeedsStore& needs) {
-      missing.push_back(needs.value);
-    }
-  }
-  return steps;
-}
-
-// The values at the sizes of planning.
-Values with_plain_sizes(const Values& values) {
-  Values result = values;
-  const auto close = [](std::vector<Extent>& extents) {
-    for (Extent& extent : extents) extent = extent.hint();
-  };
-  for (Value& v : result) {
-    v.shape = Shape(v.shape.hint());
-    close(v.attrs);
-    close(v.home_strides);
-    v.home_offset = v.home_offset.hint();
-  }
-  return result;
-}
-
-// Groups and their kernels: as for an earlier batch of the same structure if that works out at
-// these sizes. Values that groups cannot compute in place are stored, all of them at once, and
-// grouping starts again: layers of a network are alike, and each may have one.
-//
-// Grouping goes by the sizes of planning: it is a choice, not a condition. That its groups are
-// right for other sizes too is found out when they are laid out and when their kernels are made.
-std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::vector<int>& outputs,
-                                   bool massively_parallel, GroupingCache& cache) {
-  const Values closed = open ? with_plain_sizes(values) : Values();
-  const Values& numbers = open ? closed : values;
-  const graph::Hash structure = structure_of(numbers, outputs);
-  std::vector<int> missing;
-  if (const auto known = cache.find(structure, values)) {
-    std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, missing);
-    if (missing.empty()) return steps;  // else another cut is needed at these sizes
-  }
-  PerValue<bool> must_store(values, false);
-  std::vector<bool> worth_storing;
-  for (;;) {
-    Grouping grouping =
-        Grouper(numbers, outputs, must_store, massively_parallel, worth_storing).run();
-    if (open && !lay_out(values, grouping))
-      throw std::logic_error("planner: groups do not fit the sizes they were made for");
-    missing.clear();
-    std::vector<StepDraft> steps = steps_of(values, grouping, massively_parallel, missing);
-    if (missing.empty()) {
-      cache.insert(structure, std::move(grouping));
-      return steps;
-    }
-    const PerValue<bool> before = must_store;
-    for (const int value : missing) {
-      const ValueId base = reshape_base(values, value);
-      if (before[base]) throw std::logic_error("planner: a stored value cannot be read back");
-      must_store[base] = true;
-    }
-  }
-}
-
-// Per node: whether it depends on an index that the batch checks.
-std::vector<bool> checked_nodes(const graph::Batch& batch) {
-  std::vector<bool> checked(batch.nodes.size(), false);
-  if (batch.sites.empty()) return checked;
-  for (std::size_t n = 0; n < batch.nodes.size(); ++n) {
-    const std::span<graph::Node* const> inputs = batch.nodes[n]->input_span();
-    checked[n] =
-        checks_indices(batch.nodes[n]->op) ||
-        std::any_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
-          return input->index < n && batch.nodes[input->index] == input && checked[input->index];
-        });
-  }
-  return checked;
-}
-
-// Which leaf's variable each new value was assigned to.
-std::map<int, int> predecessors(const graph::Batch& batch, const Graph& graph) {
-  std::map<int, int> result;
-  for (const graph::JournalEntry& entry : batch.journal) {
-    if (entry.leaf == graph::Batch::kNoLeaf) continue;
-    result[reshape_base(graph.values, graph.node_values[entry.assigned->index])] =
-        static_cast<int>(entry.leaf);
-  }
-  return result;
-}
-
-// What planning makes of a batch: a plan whose numbers are extents.
-struct Draft {
-  struct Segment {  // of a kernel
-    std::vector<Extent> ints;
-    std::vector<BufferRef> buffers;
-    std::uint32_t first_arg = 0;
-    Extent largest = 0, bytes_read = 0, bytes_written = 0, operations = 0;
-  };
-  struct Buffer {  // that a call reads or writes
-    BufferRef buffer;
-    DType dtype;
-    Extent elements;
-  };
-  // References to temporaries name them by `index`.
-  struct Draw {
-    Step step;
-    std::vector<Segment> segments;  // none: a call
-    bool overwrites = false;        // a kernel that writes into the buffer of a leaf
-    std::vector<Extent> sizes;
-    std::vector<Buffer> reads, writes;
-    int scratch = -1;  // the temporary that is its scratch memory
-  };
-  std::vector<Draw> steps;
-  std::vector<Temporary> temporaries;
-  std::vector<Extent> leaf_bytes, output_bytes;
-  std::vector<Result> results;
-  std::vector<int> donor;
-  std::vector<std::uint32_t> arg_map;
-  std::vector<bool> checked;
-
-  template <class Visit>
-  void visit_extents(const Visit& visit) const;
-};
-
-template <class Visit>
-void Draft::visit_extents(const Visit& visit) const {
-  for (const Draw& step : steps) {
-    for (const Segment& segment : step.segments) {
-      for (const Extent extent : segment.ints) visit(extent);
-      for (const Extent extent :
-           {segment.largest, segment.bytes_read, segment.bytes_written, segment.operations}) {
-        visit(extent);
-      }
-    }
-    for (const Extent extent : step.sizes) visit(extent);
-    for (const auto* list : {&step.reads, &step.writes}) {
-      for (const Buffer& buffer : *list) visit(buffer.elements);
-    }
-  }
-  for (const Temporary& temporary : temporaries) visit(temporary.bytes);
-  for (const Extent extent : leaf_bytes) visit(extent);
-  for (const Extent extent : output_bytes) visit(extent);
-}
-
-Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes, bool open,
-                 const std::vector<bool>& donatable, const DeviceEntry& entry,
-                 GroupingCache& groupings, const graph::Node* only, Account* account,
-                 std::uint32_t id) {
-  Draft plan;
-  const bool massively_parallel = !entry.device.is_cpu();
-  Graph graph = lower(batch, sizes, entry, &graph::expansion_of);
-  run_passes(graph, id);
-  const Values& values = graph.values;
-
-  // Results: every held node lies in the buffer of a stored value or of a leaf.
-  std::vector<int> held_values, output_values;
-  const std::vector<bool> checked = checked_nodes(batch);
-  std::vector<bool> leaf_kept(batch.leaves.size(), false);
-  PerValue<bool> is_output(values, false);
-  PerValue<int> output_number(values, -1);
-  for (const graph::Node* node : batch.nodes) {
-    if (only != nullptr ? node != only : !node->live) continue;
-    const ValueId base = reshape_base(values, graph.node_values[node->index]);
-    const Value& v = values[base];
-    held_values.push_back(graph.node_values[node->index]);
-    plan.checked.push_back(checked[node->index]);
-    if (v.kind == ValueKind::Leaf) {
-      leaf_kept[static_cast<std::size_t>(v.number)] = true;
-      plan.results.push_back(
-          {node->index, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
-      continue;
-    }
-    int& number = output_number[base];
-    if (number < 0) {
-      number = static_cast<int>(output_values.size());
-      output_values.push_back(base);
-      is_output[base] = true;
-      plan.output_bytes.push_back(v.shape.numel() * size_of(v.dtype));
-    }
-    plan.results.push_back({node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
-  }
-
-  std::vector<StepDraft> steps =
-      draft_steps(values, open, held_values, massively_parallel, groupings);
-  const std::map<int, int> predecessor = predecessors(batch, graph);
-  Donation donation{donatable, leaf_kept, is_output, predecessor, {}, {}};
-  donate(steps, values, donation);
-  steps = merge_horizontally(std::move(steps), values, is_output);
-  for (const int value : output_values) plan.donor.push_back(donation.donor[value]);
-  const Temporaries temporaries = temporaries_of(steps, values, is_output);
-  plan.temporaries = temporaries.all;
-  for (const graph::Leaf& leaf : batch.leaves)
-    plan.leaf_bytes.push_back(sizes.shape(*leaf.node).numel() * size_of(leaf.node->dtype));
-
-  const auto buffer = [&](ValueId value) {
-    if (values[value].kind == ValueKind::Leaf)
-      return BufferRef{BufferRef::Kind::Leaf, static_cast<std::uint32_t>(values[value].number), 0};
-    if (is_output[value])
-      return BufferRef{BufferRef::Kind::Output, static_cast<std::uint32_t>(output_number[value]),
-                       0};
-    return BufferRef{BufferRef::Kind::Temp, static_cast<std::uint32_t>(temporaries.of_value[value]),
-                     0};
-  };
-  if (account != nullptr) account->add_results(batch, plan.results, output_values, steps, donation);
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    StepDraft& step = steps[s];
-    Draft::Draw& draw = plan.steps.emplace_back();
-    if (step.segments.empty()) {
-      draw.step = std::move(step.call.step);
-      draw.sizes = std::move(step.call.sizes);
-      draw.scratch = temporaries.of_step[s];
-      const auto add = [&](const std::vector<int>& from, std::vector<Draft::Buffer>& to) {
-        for (const int value : from)
-          to.push_back({buffer(value), values[value].dtype, values[value].shape.numel()});
-      };
-      add(step.reads, draw.reads);
-      add(step.writes, draw.writes);
-      continue;
-    }
-    KernelStep kernel;
-    kernel.label = step.segments.front().label;
-    for (KernelDraft& draft : step.segments) {
-      Draft::Segment& segment = draw.segments.emplace_back();
-      segment.ints = std::move(draft.ints);
-      segment.first_arg = static_cast<std::uint32_t>(plan.arg_map.size());
-      for (const int arg : draft.args) plan.arg_map.push_back(static_cast<std::uint32_t>(arg));
-      for (const int value : draft.slot_values) segment.buffers.push_back(buffer(value));
-      segment.largest = draft.largest;
-      segment.bytes_read = draft.bytes_read;
-      segment.bytes_written = draft.bytes_written;
-      segment.operations = draft.operations;
-      draw.overwrites = draw.overwrites || !draft.in_place.empty();
-    }
-    kernel.program =
-        std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
-    kernel::validate(*kernel.program);
-    kernel::report_program(*kernel.program);
-    draw.step = std::move(kernel);
-  }
-  return plan;
 }
 
 // Whether kernels with these schedules may be merged: only Maps accept any binding.
@@ -328,7 +47,8 @@ std::shared_ptr<const kernel::Program> rescheduled(
   std::int64_t most = -1;
   for (std::size_t k = 0; k < kernel.segments.size(); ++k) {
     const kernel::Schedule schedule =
-        choose_schedule(*program, kernel.segments[k].ints, largest[k], massively_parallel);
+        choose_schedule(*program, kernel.segments[k].ints, largest[k], massively_parallel,
+                        step.aligned);
     if (kernel.segments.size() > 1 && !merge_alike(schedule, program->schedule)) return nullptr;
     if (bytes[k] > most) most = bytes[k], chosen = schedule;
   }
@@ -343,80 +63,170 @@ std::shared_ptr<const kernel::Program> rescheduled(
   return changed;
 }
 
-// A plan from a draft. `number` gives the number of an extent. At other sizes than those of
-// planning, null if the plan is not for them.
-template <class Number>
+// Makes steps of drafts by computing their numbers. At other sizes than those of planning, makes
+// nothing if the plan is not for them.
+class StepMaker {
+ public:
+  using Number = std::function<std::int64_t(Extent)>;  // gives the number of an extent
+
+  StepMaker(const DeviceEntry& entry, bool resized, const Number& number)
+      : entry_(entry), resized_(resized), number_(number) {}
+
+  // Places the temporaries of loops in their scratch memory, and returns how large it is.
+  std::uint64_t place_loop(const Draft::Looped& loop);
+  // Where the temporaries of the plan lie; for the steps made from then on.
+  void set_offsets(std::vector<std::uint64_t> offsets) { offsets_ = std::move(offsets); }
+  bool make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& steps,
+            std::vector<StepCost>& costs);
+
+ private:
+  std::uint64_t bytes_of(Extent extent) const {
+    return static_cast<std::uint64_t>(number_(extent));
+  }
+  BufferRef placed(const Draft::Place& place) const;
+  bool make_call(const Draft::Draw& from, Step& step, StepCost& cost);
+  bool make_loop(const Draft::Draw& from, LoopStep& step);
+  bool make_kernel(const Draft::Draw& from, KernelStep& kernel, StepCost& cost);
+
+  const DeviceEntry& entry_;
+  const bool resized_;
+  const Number& number_;
+  std::vector<std::uint64_t> offsets_;
+  // Of the part of a loop that is being made: where its scratch memory and its temporaries lie.
+  std::uint64_t scratch_ = 0;
+  const std::vector<std::uint64_t>* own_offsets_ = nullptr;
+  // For each part of each loop, where its temporaries lie in the scratch memory.
+  std::map<const Draft::LoopPart*, std::vector<std::uint64_t>> loop_offsets_;
+  std::vector<std::int64_t> numbers_, largest_, moved_;
+  std::vector<BufferRef> reads_, writes_;
+  std::vector<CallBuffer> read_sizes_, written_sizes_;
+};
+
+std::uint64_t StepMaker::place_loop(const Draft::Looped& loop) {
+  const std::uint64_t carried = bytes_of(loop.carried_bytes);
+  std::uint64_t most = 0;
+  for (const Draft::LoopPart& part : loop.parts) {
+    std::vector<std::uint64_t> bytes, &offsets = loop_offsets_[&part];
+    for (const Temporary& temporary : part.temporaries) bytes.push_back(bytes_of(temporary.bytes));
+    most = std::max(most, place_temporaries(part.temporaries, bytes, offsets));
+    for (std::uint64_t& offset : offsets) offset += carried;
+  }
+  return carried + most;
+}
+
+BufferRef StepMaker::placed(const Draft::Place& place) const {
+  BufferRef buffer = place.buffer;
+  if (buffer.kind == BufferRef::Kind::Temp) {
+    buffer.offset =
+        place.own ? scratch_ + (*own_offsets_)[buffer.index] : offsets_[buffer.index];
+    buffer.index = 0;
+  }
+  buffer.offset += bytes_of(place.start);
+  buffer.stride = number_(place.stride);
+  return buffer;
+}
+
+bool StepMaker::make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& steps,
+                     std::vector<StepCost>& costs) {
+  steps.reserve(drafts.size());
+  for (const Draft::Draw& from : drafts) {
+    Step& step = steps.emplace_back(from.step);
+    StepCost& cost = costs.emplace_back();
+    const bool made = from.segments.empty()
+                          ? make_call(from, step, cost)
+                          : make_kernel(from, std::get<KernelStep>(step), cost);
+    if (!made) return false;
+  }
+  return true;
+}
+
+bool StepMaker::make_call(const Draft::Draw& from, Step& step, StepCost& cost) {
+  const Call& call = *call_of(step);
+  if (resized_) {
+    numbers_.clear();
+    for (const Extent extent : from.sizes) numbers_.push_back(number_(extent));
+    if (!numbers_.empty() && !call.resize(step, numbers_)) return false;
+    if (call.asks_support(step) && !entry_.backend.takes(entry_.index, step).taken) return false;
+  }
+  if (from.loop != nullptr && !make_loop(from, std::get<LoopStep>(step))) return false;
+  const auto add = [&](const std::vector<Draft::Buffer>& list, std::vector<BufferRef>& to,
+                       std::vector<CallBuffer>& sizes) {
+    to.clear();
+    sizes.clear();
+    for (const Draft::Buffer& buffer : list) {
+      to.push_back(placed(buffer.place));
+      sizes.push_back({buffer.dtype, number_(buffer.elements)});
+    }
+  };
+  add(from.reads, reads_, read_sizes_);
+  add(from.writes, writes_, written_sizes_);
+  std::uint64_t scratch = 0;
+  if (from.scratch >= 0) {
+    const auto number = static_cast<std::size_t>(from.scratch);
+    scratch = own_offsets_ != nullptr ? scratch_ + (*own_offsets_)[number] : offsets_[number];
+  }
+  bind(step, reads_, writes_, {BufferRef::Kind::Temp, 0, scratch});
+  cost = call.cost(step, read_sizes_, written_sizes_);
+  return true;
+}
+
+bool StepMaker::make_loop(const Draft::Draw& from, LoopStep& step) {
+  scratch_ = offsets_[static_cast<std::size_t>(from.scratch)];
+  bool made = true;
+  for (const Draft::LoopPart& part : from.loop->parts) {
+    LoopPart& to = step.parts.emplace_back();
+    to.first = number_(part.first);
+    to.count = number_(part.count);
+    own_offsets_ = &loop_offsets_.at(&part);
+    made = made && make(part.steps, to.steps, to.costs);
+  }
+  own_offsets_ = nullptr;
+  return made;
+}
+
+bool StepMaker::make_kernel(const Draft::Draw& from, KernelStep& kernel, StepCost& cost) {
+  largest_.clear();
+  moved_.clear();
+  for (const Draft::Segment& segment : from.segments) {
+    Binding& binding = kernel.segments.emplace_back();
+    binding.first_arg = segment.first_arg;
+    binding.ints.reserve(segment.ints.size());
+    for (const Extent extent : segment.ints) binding.ints.push_back(number_(extent));
+    for (const Draft::Place& place : segment.buffers) binding.buffers.push_back(placed(place));
+    const StepCost part{.bytes_read = bytes_of(segment.bytes_read),
+                        .bytes_written = bytes_of(segment.bytes_written),
+                        .operations = bytes_of(segment.operations)};
+    cost.bytes_read += part.bytes_read;
+    cost.bytes_written += part.bytes_written;
+    cost.operations += part.operations;
+    largest_.push_back(number_(segment.largest));
+    moved_.push_back(static_cast<std::int64_t>(part.bytes_read + part.bytes_written));
+  }
+  if (!resized_) return true;
+  kernel.program =
+      rescheduled(kernel.program, from, kernel, largest_, moved_, !entry_.device.is_cpu());
+  return kernel.program != nullptr;
+}
+
+// A plan from a draft; null if the plan is not for these sizes.
 std::unique_ptr<Plan> instantiate(const Draft& draft, const DeviceEntry& entry, bool resized,
-                                  std::uint32_t id, const Number& number) {
+                                  std::uint32_t id, const StepMaker::Number& number) {
   const auto bytes_of = [&](Extent extent) { return static_cast<std::uint64_t>(number(extent)); };
   auto plan = std::make_unique<Plan>();
   PlanSteps& steps = plan->steps;
   steps.id = id;
+  StepMaker maker(entry, resized, number);
   std::vector<std::uint64_t> bytes, offsets;
   for (const Temporary& temporary : draft.temporaries) bytes.push_back(bytes_of(temporary.bytes));
+  for (const Draft::Draw& step : draft.steps) {
+    if (step.loop != nullptr)
+      bytes[static_cast<std::size_t>(step.scratch)] = maker.place_loop(*step.loop);
+  }
   steps.arena_bytes = place_temporaries(draft.temporaries, bytes, offsets);
   for (const Extent extent : draft.leaf_bytes) steps.leaf_bytes.push_back(bytes_of(extent));
   for (const Extent extent : draft.output_bytes) steps.output_bytes.push_back(bytes_of(extent));
-  const auto placed = [&](BufferRef buffer) {
-    if (buffer.kind != BufferRef::Kind::Temp) return buffer;
-    return BufferRef{BufferRef::Kind::Temp, 0, offsets[buffer.index]};
-  };
-  std::vector<std::int64_t> numbers, largest, moved;
-  std::vector<BufferRef> reads, writes;
-  std::vector<CallBuffer> read_sizes, written_sizes;
-  steps.steps.reserve(draft.steps.size());
-  for (const Draft::Draw& from : draft.steps) {
-    Step& step = steps.steps.emplace_back(from.step);
-    if (from.segments.empty()) {
-      const Call& call = *call_of(step);
-      if (resized) {
-        numbers.clear();
-        for (const Extent extent : from.sizes) numbers.push_back(number(extent));
-        if (!numbers.empty() && !call.resize(step, numbers)) return nullptr;
-        if (call.asks_support(step) && !entry.backend.takes(entry.index, step).taken)
-          return nullptr;
-      }
-      const auto add = [&](const std::vector<Draft::Buffer>& list, std::vector<BufferRef>& to,
-                           std::vector<CallBuffer>& sizes) {
-        to.clear();
-        sizes.clear();
-        for (const Draft::Buffer& buffer : list) {
-          to.push_back(placed(buffer.buffer));
-          sizes.push_back({buffer.dtype, number(buffer.elements)});
-        }
-      };
-      add(from.reads, reads, read_sizes);
-      add(from.writes, writes, written_sizes);
-      const std::uint64_t scratch =
-          from.scratch >= 0 ? offsets[static_cast<std::size_t>(from.scratch)] : 0;
-      bind(step, reads, writes, {BufferRef::Kind::Temp, 0, scratch});
-      steps.costs.push_back(call.cost(step, read_sizes, written_sizes));
-      continue;
-    }
-    auto& kernel = std::get<KernelStep>(step);
-    StepCost& cost = steps.costs.emplace_back();
-    largest.clear();
-    moved.clear();
-    for (const Draft::Segment& segment : from.segments) {
-      Binding& binding = kernel.segments.emplace_back();
-      binding.first_arg = segment.first_arg;
-      binding.ints.reserve(segment.ints.size());
-      for (const Extent extent : segment.ints) binding.ints.push_back(number(extent));
-      for (const BufferRef& buffer : segment.buffers) binding.buffers.push_back(placed(buffer));
-      const StepCost part{.bytes_read = bytes_of(segment.bytes_read),
-                          .bytes_written = bytes_of(segment.bytes_written),
-                          .operations = bytes_of(segment.operations)};
-      cost.bytes_read += part.bytes_read;
-      cost.bytes_written += part.bytes_written;
-      cost.operations += part.operations;
-      largest.push_back(number(segment.largest));
-      moved.push_back(static_cast<std::int64_t>(part.bytes_read + part.bytes_written));
-    }
-    if (!resized) continue;
-    kernel.program =
-        rescheduled(kernel.program, from, kernel, largest, moved, !entry.device.is_cpu());
-    if (kernel.program == nullptr) return nullptr;
-  }
+  maker.set_offsets(std::move(offsets));
+  if (!maker.make(draft.steps, steps.steps, steps.costs)) return nullptr;
   plan->results = draft.results;
   plan->donor = draft.donor;
   plan->arg_map = draft.arg_map;
@@ -443,9 +253,7 @@ class OpenPlanOfDraft final : public OpenPlan {
   }
   std::vector<std::string> guards() const override { return formulas_.guard_texts(); }
   std::size_t bytes() const override {
-    std::size_t bytes = sizeof *this + pattern_.bytes() + formulas_.bytes();
-    draft_.visit_extents([&](Extent) { bytes += sizeof(Extent); });
-    return bytes + draft_.steps.size() * sizeof(Draft::Draw);
+    return sizeof *this + pattern_.bytes() + formulas_.bytes() + draft_.bytes();
   }
 
  private:
@@ -480,8 +288,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
                                  const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only, Account* account) {
   const std::uint32_t id = next_plan_id();
-  const Draft draft =
-      draft_plan(batch, BatchSizes(batch), false, donatable, entry, groupings, only, account, id);
+  const Draft draft = draft_plan(batch, BatchSizes(batch), donatable, {entry, groupings, false, id},
+                                 only, account);
   return instantiate(draft, entry, false, id, [](Extent extent) { return extent.hint(); });
 }
 
@@ -490,8 +298,8 @@ std::unique_ptr<OpenPlan> build_open_plan(const graph::Batch& batch, SizePattern
                                           const DeviceEntry& entry, GroupingCache& groupings) {
   OpenSizes open;
   const BatchSizes sizes(batch, pattern.extents(sizes_of(batch), open));
-  Draft draft =
-      draft_plan(batch, sizes, true, donatable, entry, groupings, nullptr, nullptr, next_plan_id());
+  Draft draft = draft_plan(batch, sizes, donatable, {entry, groupings, true, next_plan_id()},
+                           nullptr, nullptr);
   std::vector<Extent> wanted;
   draft.visit_extents([&](Extent extent) { wanted.push_back(extent); });
   return std::make_unique<OpenPlanOfDraft>(std::move(pattern), std::move(draft),

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan/lower/batch_sizes.h"
@@ -53,6 +55,12 @@ class Lowering : public ValueBuilder {
   void end_phases() { origin_.phase = 0; }
   // A result without elements for which the indices (Bounded) are looked at all the same.
   Expr checked_nothing(Expr indices);
+
+  // Adds a loop to the graph; its number there.
+  int add_loop(std::shared_ptr<const Loop> loop) {
+    graph_.loops.push_back(std::move(loop));
+    return static_cast<int>(graph_.loops.size()) - 1;
+  }
 
   // ---- Layout of images.
   // Images [n, channels, height, width] that had better lie in memory with their channels last.

@@ -140,6 +140,8 @@ std::string to_text(const Graph& graph) {
     if (!node->live || value.is_none()) continue;
     text += fmt::format("held: node {} is %{}\n", node->index, static_cast<int>(value));
   }
+  for (const ValueId value : graph.results)
+    text += fmt::format("result: %{}\n", static_cast<int>(value));
   return text;
 }
 

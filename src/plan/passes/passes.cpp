@@ -15,6 +15,7 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"lay_out_images", lay_out_images,
      "images between convolutions are computed with their channels last"},
+    {"merge_loops", merge_loops, "loops that do not need each other run side by side"},
     {"round_products", round_products,
      "products of halves round their results where only those are read"},
     {"turn_products", turn_products, "products compute their transpose where only that is read"},

@@ -13,6 +13,7 @@ void run_passes(Graph& graph, std::uint32_t plan);
 
 // The passes, each in the file named.
 void lay_out_images(Graph& graph);   // layout.cpp
+void merge_loops(Graph& graph);      // loops.cpp
 void round_products(Graph& graph);   // products.cpp
 void turn_products(Graph& graph);    // products.cpp
 void turn_attentions(Graph& graph);  // attentions.cpp

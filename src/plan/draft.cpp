@@ -1,0 +1,410 @@
+// Drafting a plan: lower, group, build kernels, donate, merge.
+#include "plan/draft.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "backend/registry.h"
+#include "kernel/observer.h"
+#include "plan/calls/call.h"
+#include "plan/calls/loop.h"
+#include "plan/codegen/schedule.h"
+#include "plan/expand/rules.h"
+#include "plan/explain.h"
+#include "plan/group/structure.h"
+#include "plan/lower/index_map.h"
+#include "plan/passes/passes.h"
+#include "plan/steps_builder.h"
+
+namespace volta::plan {
+namespace {
+
+// The call that the group is.
+StepDraft call_step(const Values& values, const Grouping& grouping, const Group& group,
+                    bool massively_parallel) {
+  const Value& v = values[group.roots.front()];
+  StepDraft step;
+  step.call = v.call->draft({values, grouping.stored}, v, group.roots.size(), massively_parallel);
+  for (std::size_t k = 0; k < step.call.reads.size(); ++k) {
+    if (step.call.reads[k] < 0) throw NeedsStore{v.in[k]};
+    step.reads.push_back(memory_of(values, step.call.reads[k]));
+  }
+  step.writes = group.roots;
+  return step;
+}
+
+// The step of a group. Throws NeedsStore.
+StepDraft step_of(const Values& values, const Grouping& grouping, std::size_t g,
+                  bool massively_parallel) {
+  const Group& group = grouping.groups[g];
+  StepDraft step;
+  if (group.is_call) {
+    step = call_step(values, grouping, group, massively_parallel);
+  } else {
+    step.segments.push_back(
+        build_kernel(values, grouping, static_cast<int>(g), massively_parallel));
+  }
+  step.collect();
+  return step;
+}
+
+// The kernels and products of a grouping. Of groups that turn out not to be expressible `missing`
+// is told the values that have to lie in memory; the steps are all of them if there are none.
+std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
+                                bool massively_parallel, std::vector<int>& missing) {
+  std::vector<StepDraft> steps;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const int root = grouping.groups[g].roots.front();
+    if (values[root].kind == ValueKind::Join) continue;
+    try {
+      steps.push_back(step_of(values, grouping, g, massively_parallel));
+    } catch (const NeedsStore& needs) {
+      missing.push_back(needs.value);
+    }
+  }
+  return steps;
+}
+
+// The values at the sizes of planning.
+Values with_plain_sizes(const Values& values) {
+  Values result = values;
+  const auto close = [](std::vector<Extent>& extents) {
+    for (Extent& extent : extents) extent = extent.hint();
+  };
+  for (Value& v : result) {
+    v.shape = Shape(v.shape.hint());
+    close(v.attrs);
+    close(v.home_strides);
+    v.home_offset = v.home_offset.hint();
+  }
+  return result;
+}
+
+// Groups and their kernels: as for an earlier batch of the same structure if that works out at
+// these sizes. Values that groups cannot compute in place are stored, all of them at once, and
+// grouping starts again: layers of a network are alike, and each may have one.
+//
+// Grouping goes by the sizes of planning: it is a choice, not a condition. That its groups are
+// right for other sizes too is found out when they are laid out and when their kernels are made.
+std::vector<StepDraft> draft_steps(const Values& values, bool open, const std::vector<int>& outputs,
+                                   bool massively_parallel, GroupingCache& cache) {
+  const Values closed = open ? with_plain_sizes(values) : Values();
+  const Values& numbers = open ? closed : values;
+  const graph::Hash structure = structure_of(numbers, outputs);
+  std::vector<int> missing;
+  if (const auto known = cache.find(structure, values)) {
+    std::vector<StepDraft> steps = steps_of(values, *known, massively_parallel, missing);
+    if (missing.empty()) return steps;  // else another cut is needed at these sizes
+  }
+  PerValue<bool> must_store(values, false);
+  std::vector<bool> worth_storing;
+  for (;;) {
+    Grouping grouping =
+        Grouper(numbers, outputs, must_store, massively_parallel, worth_storing).run();
+    if (open && !lay_out(values, grouping))
+      throw std::logic_error("planner: groups do not fit the sizes they were made for");
+    missing.clear();
+    std::vector<StepDraft> steps = steps_of(values, grouping, massively_parallel, missing);
+    if (missing.empty()) {
+      cache.insert(structure, std::move(grouping));
+      return steps;
+    }
+    const PerValue<bool> before = must_store;
+    for (const int value : missing) {
+      const ValueId base = reshape_base(values, value);
+      if (before[base]) throw std::logic_error("planner: a stored value cannot be read back");
+      must_store[base] = true;
+    }
+  }
+}
+
+// Per node: whether it depends on an index that the batch checks.
+std::vector<bool> checked_nodes(const graph::Batch& batch) {
+  std::vector<bool> checked(batch.nodes.size(), false);
+  if (batch.sites.empty()) return checked;
+  for (std::size_t n = 0; n < batch.nodes.size(); ++n) {
+    const std::span<graph::Node* const> inputs = batch.nodes[n]->input_span();
+    checked[n] =
+        checks_indices(batch.nodes[n]->op) ||
+        std::any_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
+          return input->index < n && batch.nodes[input->index] == input && checked[input->index];
+        });
+  }
+  return checked;
+}
+
+// Which leaf's variable each new value was assigned to.
+std::map<int, int> predecessors(const graph::Batch& batch, const Graph& graph) {
+  std::map<int, int> result;
+  for (const graph::JournalEntry& entry : batch.journal) {
+    if (entry.leaf == graph::Batch::kNoLeaf) continue;
+    result[reshape_base(graph.values, graph.node_values[entry.assigned->index])] =
+        static_cast<int>(entry.leaf);
+  }
+  return result;
+}
+
+
+// Carried values begin at multiples of this, as temporaries do.
+constexpr std::int64_t kPlaceBytes = 256;
+
+// Whether every slice begins where vectors may be loaded.
+bool is_aligned(const LoopBodies& bodies) {
+  const auto aligned = [](const LoopSlice& slice) {
+    return slice.start % kLoopAlignment == 0 && slice.stride % kLoopAlignment == 0;
+  };
+  return std::all_of(bodies.bodies.begin(), bodies.bodies.end(), [&](const LoopBody& body) {
+    return std::all_of(body.leaves.begin(), body.leaves.end(), aligned) &&
+           std::all_of(body.results.begin(), body.results.end(), aligned);
+  });
+}
+
+// The steps of a graph of which some values are held, before they are merged.
+std::vector<StepDraft> steps_of(const Values& values, const std::vector<int>& held,
+                                const DraftContext& context) {
+  return draft_steps(values, context.open, held, context.massively_parallel(), context.groupings);
+}
+
+// Drafts from merged steps: finds the place of each value.
+class Drafter {
+ public:
+  Drafter(Draft& plan, const Graph& graph, const DraftContext& context)
+      : plan_(plan), graph_(graph), context_(context) {}
+
+  template <class PlaceOf>
+  Draft::Draw draw(StepDraft& step, const Values& values, const PlaceOf& place_of) {
+    Draft::Draw draw;
+    if (step.segments.empty()) {
+      draw.step = std::move(step.call.step);
+      draw.sizes = std::move(step.call.sizes);
+      const auto add = [&](const std::vector<int>& from, std::vector<Draft::Buffer>& to) {
+        for (const int value : from)
+          to.push_back({place_of(value), values[value].dtype, values[value].shape.numel()});
+      };
+      add(step.reads, draw.reads);
+      add(step.writes, draw.writes);
+      return draw;
+    }
+    KernelStep kernel;
+    kernel.label = step.segments.front().label;
+    for (KernelDraft& draft : step.segments) {
+      Draft::Segment& segment = draw.segments.emplace_back();
+      segment.ints = std::move(draft.ints);
+      segment.first_arg = static_cast<std::uint32_t>(plan_.arg_map.size());
+      for (const int arg : draft.args) plan_.arg_map.push_back(static_cast<std::uint32_t>(arg));
+      for (const int value : draft.slot_values) segment.buffers.push_back(place_of(value));
+      segment.largest = draft.largest;
+      segment.bytes_read = draft.bytes_read;
+      segment.bytes_written = draft.bytes_written;
+      segment.operations = draft.operations;
+      draw.overwrites = draw.overwrites || !draft.in_place.empty();
+    }
+    kernel.program =
+        std::make_shared<const kernel::Program>(std::move(step.segments.front().program));
+    kernel::validate(*kernel.program);
+    kernel::report_program(*kernel.program);
+    draw.step = std::move(kernel);
+    return draw;
+  }
+
+  // Drafts the bodies of a loop whose operands, results and scratch memory have their places.
+  void draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values);
+
+ private:
+  struct Memory;  // of a loop
+  Draft::LoopPart part_of(LoopBody& body, const Memory& memory, bool aligned);
+
+  Draft& plan_;
+  const Graph& graph_;
+  const DraftContext& context_;
+};
+
+// Where the slices of a loop are.
+struct Drafter::Memory {
+  const Loop& loop;
+  const Draft::Draw& draw;
+  std::vector<int> writer;       // for each result, the number of its buffer among the writes
+  std::vector<Extent> carried;   // for each carried value, its offset in the scratch memory
+  std::vector<Extent> distance;  // and that between its two places
+
+  Draft::Place at(const LoopSlice& slice, bool writes) const {
+    const auto number = static_cast<std::size_t>(slice.number);
+    if (slice.kind == LoopSlice::Kind::Carried) {
+      BufferRef scratch{BufferRef::Kind::Temp, static_cast<std::uint32_t>(draw.scratch)};
+      scratch.walk = writes ? BufferRef::Walk::Written : BufferRef::Walk::Read;
+      return {scratch, false, carried[number], distance[number]};
+    }
+    const BufferRef buffer = slice.kind == LoopSlice::Kind::Operand
+                                 ? draw.reads[number].place.buffer
+                                 : draw.writes[static_cast<std::size_t>(writer[number])].place.buffer;
+    return {buffer, false, slice.start, slice.stride};
+  }
+};
+
+void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values) {
+  const Loop& loop = *graph_.loops[static_cast<std::size_t>(step.call.loop)];
+  const auto results = static_cast<std::size_t>(loop.results());
+  Memory memory{loop, draw, std::vector<int>(results, -1), {}, {}};
+  std::vector<bool> wanted(results, false);
+  for (std::size_t w = 0; w < step.writes.size(); ++w) {
+    const Value& v = values[step.writes[w]];
+    const auto number =
+        static_cast<std::size_t>(v.kind == ValueKind::StepResult ? v.number : 0);
+    wanted[number] = true;
+    memory.writer[number] = static_cast<int>(w);
+  }
+  LoopBodies bodies = loop.bodies(wanted, context_.entry, &graph::expansion_of);
+  auto looped = std::make_shared<Draft::Looped>();
+  for (const Extent bytes : bodies.carried) {
+    const Extent distance = (bytes + (kPlaceBytes - 1)) / kPlaceBytes * kPlaceBytes;
+    memory.carried.push_back(looped->carried_bytes);
+    memory.distance.push_back(distance);
+    looped->carried_bytes += 2 * distance;
+  }
+  for (LoopBody& body : bodies.bodies)
+    looped->parts.push_back(part_of(body, memory, is_aligned(bodies)));
+  for (const Draft::Buffer& buffer : draw.writes)
+    std::get<LoopStep>(draw.step).results.push_back({{}, buffer.dtype});
+  draw.loop = std::move(looped);
+}
+
+// The body is planned as a batch is, but that nothing is overwritten.
+Draft::LoopPart Drafter::part_of(LoopBody& body, const Memory& memory, bool aligned) {
+  Draft::LoopPart part{.first = body.first, .count = body.count};
+  run_passes(body.graph, context_.id);
+  const Values& values = body.graph.values;
+  std::vector<int> held;
+  PerValue<bool> is_output(values, false);
+  PerValue<int> result(values, -1);
+  for (std::size_t r = 0; r < body.graph.results.size(); ++r) {
+    const ValueId value = body.graph.results[r];
+    held.push_back(value);
+    is_output[value] = true;
+    result[value] = static_cast<int>(r);
+  }
+  std::vector<StepDraft> steps = steps_of(values, held, context_);
+  if (!aligned) {
+    for (StepDraft& step : steps) {
+      for (KernelDraft& kernel : step.segments)
+        kernel.program.schedule =
+            choose_schedule(kernel.program, hints(kernel.ints), kernel.largest.hint(),
+                            context_.massively_parallel(), false);
+    }
+  }
+  steps = merge_horizontally(std::move(steps), values, is_output);
+  const Temporaries temporaries = temporaries_of(steps, values, is_output);
+  part.temporaries = temporaries.all;
+  const auto place_of = [&](ValueId value) -> Draft::Place {
+    const Value& v = values[value];
+    if (v.kind == ValueKind::Leaf)
+      return memory.at(body.leaves[static_cast<std::size_t>(v.number)], false);
+    if (is_output[value]) return memory.at(body.results[static_cast<std::size_t>(result[value])], true);
+    return {{BufferRef::Kind::Temp, static_cast<std::uint32_t>(temporaries.of_value[value])}, true};
+  };
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    Draft::Draw& draw = part.steps.emplace_back(this->draw(steps[s], values, place_of));
+    draw.scratch = temporaries.of_step[s];
+    draw.aligned = aligned;
+  }
+  return part;
+}
+
+// The nodes that somebody holds, and the values that are stored for them.
+struct Held {
+  std::vector<int> values, outputs;
+  std::vector<bool> leaves;  // for each leaf, whether a result lies in it
+  PerValue<bool> is_output;
+  PerValue<int> output_number;
+};
+
+// Every held node lies in the buffer of a stored value or of a leaf.
+Held results_of(const graph::Batch& batch, const Graph& graph, const graph::Node* only,
+                Draft& plan) {
+  const Values& values = graph.values;
+  Held held{.values = {},
+            .outputs = {},
+            .leaves = std::vector<bool>(batch.leaves.size(), false),
+            .is_output = PerValue<bool>(values, false),
+            .output_number = PerValue<int>(values, -1)};
+  const std::vector<bool> checked = checked_nodes(batch);
+  for (const graph::Node* node : batch.nodes) {
+    if (only != nullptr ? node != only : !node->live) continue;
+    const ValueId base = reshape_base(values, graph.node_values[node->index]);
+    const Value& v = values[base];
+    held.values.push_back(graph.node_values[node->index]);
+    plan.checked.push_back(checked[node->index]);
+    if (v.kind == ValueKind::Leaf) {
+      held.leaves[static_cast<std::size_t>(v.number)] = true;
+      plan.results.push_back(
+          {node->index, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
+      continue;
+    }
+    int& number = held.output_number[base];
+    if (number < 0) {
+      number = static_cast<int>(held.outputs.size());
+      held.outputs.push_back(base);
+      held.is_output[base] = true;
+      plan.output_bytes.push_back(v.shape.numel() * size_of(v.dtype));
+    }
+    plan.results.push_back({node->index, Result::Kind::Output, static_cast<std::uint32_t>(number)});
+  }
+  return held;
+}
+
+}  // namespace
+
+bool DraftContext::massively_parallel() const { return !entry.device.is_cpu(); }
+
+std::size_t Draft::bytes() const {
+  std::size_t bytes = steps.size() * sizeof(Draw);
+  for (const Draw& step : steps) {
+    if (step.loop == nullptr) continue;
+    for (const LoopPart& part : step.loop->parts) bytes += part.steps.size() * sizeof(Draw);
+  }
+  visit_extents([&](Extent) { bytes += sizeof(Extent); });
+  return bytes;
+}
+
+Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes,
+                 const std::vector<bool>& donatable, const DraftContext& context,
+                 const graph::Node* only, Account* account) {
+  Draft plan;
+  Graph graph = lower(batch, sizes, context.entry, &graph::expansion_of);
+  run_passes(graph, context.id);
+  const Values& values = graph.values;
+  const Held held = results_of(batch, graph, only, plan);
+  std::vector<StepDraft> steps = steps_of(values, held.values, context);
+  const std::map<int, int> predecessor = predecessors(batch, graph);
+  Donation donation{donatable, held.leaves, held.is_output, predecessor, {}, {}};
+  donate(steps, values, donation);
+  steps = merge_horizontally(std::move(steps), values, held.is_output);
+  for (const int value : held.outputs) plan.donor.push_back(donation.donor[value]);
+  const Temporaries temporaries = temporaries_of(steps, values, held.is_output);
+  plan.temporaries = temporaries.all;
+  for (const graph::Leaf& leaf : batch.leaves)
+    plan.leaf_bytes.push_back(sizes.shape(*leaf.node).numel() * size_of(leaf.node->dtype));
+
+  const auto place_of = [&](ValueId value) -> Draft::Place {
+    const auto place = [](BufferRef::Kind kind, int index) -> Draft::Place {
+      return {{kind, static_cast<std::uint32_t>(index)}};
+    };
+    if (values[value].kind == ValueKind::Leaf)
+      return place(BufferRef::Kind::Leaf, values[value].number);
+    if (held.is_output[value]) return place(BufferRef::Kind::Output, held.output_number[value]);
+    return place(BufferRef::Kind::Temp, temporaries.of_value[value]);
+  };
+  if (account != nullptr)
+    account->add_results(batch, plan.results, held.outputs, steps, donation);
+  Drafter drafter(plan, graph, context);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    Draft::Draw& draw = plan.steps.emplace_back(drafter.draw(steps[s], values, place_of));
+    draw.scratch = temporaries.of_step[s];
+    if (steps[s].call.loop >= 0) drafter.draw_loop(draw, steps[s], values);
+  }
+  return plan;
+}
+
+}  // namespace volta::plan
