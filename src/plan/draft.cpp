@@ -5,7 +5,10 @@
 #include <map>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "backend/registry.h"
 #include "kernel/observer.h"
@@ -147,7 +150,6 @@ std::map<int, int> predecessors(const graph::Batch& batch, const Graph& graph) {
   return result;
 }
 
-
 // Carried values begin at multiples of this, as temporaries do.
 constexpr std::int64_t kPlaceBytes = 256;
 
@@ -215,7 +217,8 @@ class Drafter {
 
  private:
   struct Memory;  // of a loop
-  Draft::LoopPart part_of(LoopBody& body, const Memory& memory, bool aligned);
+  Draft::LoopPart part_of(LoopBody& body, const Memory& memory, bool aligned,
+                          const std::string& name);
 
   Draft& plan_;
   const Graph& graph_;
@@ -237,9 +240,10 @@ struct Drafter::Memory {
       scratch.walk = writes ? BufferRef::Walk::Written : BufferRef::Walk::Read;
       return {scratch, false, carried[number], distance[number]};
     }
-    const BufferRef buffer = slice.kind == LoopSlice::Kind::Operand
-                                 ? draw.reads[number].place.buffer
-                                 : draw.writes[static_cast<std::size_t>(writer[number])].place.buffer;
+    const BufferRef buffer =
+        slice.kind == LoopSlice::Kind::Operand
+            ? draw.reads[number].place.buffer
+            : draw.writes[static_cast<std::size_t>(writer[number])].place.buffer;
     return {buffer, false, slice.start, slice.stride};
   }
 };
@@ -251,8 +255,7 @@ void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& 
   std::vector<bool> wanted(results, false);
   for (std::size_t w = 0; w < step.writes.size(); ++w) {
     const Value& v = values[step.writes[w]];
-    const auto number =
-        static_cast<std::size_t>(v.kind == ValueKind::StepResult ? v.number : 0);
+    const auto number = static_cast<std::size_t>(v.kind == ValueKind::StepResult ? v.number : 0);
     wanted[number] = true;
     memory.writer[number] = static_cast<int>(w);
   }
@@ -264,17 +267,21 @@ void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& 
     memory.distance.push_back(distance);
     looped->carried_bytes += 2 * distance;
   }
-  for (LoopBody& body : bodies.bodies)
-    looped->parts.push_back(part_of(body, memory, is_aligned(bodies)));
+  const bool aligned = is_aligned(bodies);
+  for (std::size_t b = 0; b < bodies.bodies.size(); ++b) {
+    const std::string name = fmt::format("plan{:05}-loop{}-body{}", context_.id, step.call.loop, b);
+    looped->parts.push_back(part_of(bodies.bodies[b], memory, aligned, name));
+  }
   for (const Draft::Buffer& buffer : draw.writes)
     std::get<LoopStep>(draw.step).results.push_back({{}, buffer.dtype});
   draw.loop = std::move(looped);
 }
 
 // The body is planned as a batch is, but that nothing is overwritten.
-Draft::LoopPart Drafter::part_of(LoopBody& body, const Memory& memory, bool aligned) {
+Draft::LoopPart Drafter::part_of(LoopBody& body, const Memory& memory, bool aligned,
+                                 const std::string& name) {
   Draft::LoopPart part{.first = body.first, .count = body.count};
-  run_passes(body.graph, context_.id);
+  run_passes(body.graph, name);
   const Values& values = body.graph.values;
   std::vector<int> held;
   PerValue<bool> is_output(values, false);
@@ -301,7 +308,8 @@ Draft::LoopPart Drafter::part_of(LoopBody& body, const Memory& memory, bool alig
     const Value& v = values[value];
     if (v.kind == ValueKind::Leaf)
       return memory.at(body.leaves[static_cast<std::size_t>(v.number)], false);
-    if (is_output[value]) return memory.at(body.results[static_cast<std::size_t>(result[value])], true);
+    if (is_output[value])
+      return memory.at(body.results[static_cast<std::size_t>(result[value])], true);
     return {{BufferRef::Kind::Temp, static_cast<std::uint32_t>(temporaries.of_value[value])}, true};
   };
   for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -373,7 +381,7 @@ Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes,
                  const graph::Node* only, Account* account) {
   Draft plan;
   Graph graph = lower(batch, sizes, context.entry, &graph::expansion_of);
-  run_passes(graph, context.id);
+  run_passes(graph, fmt::format("plan{:05}", context.id));
   const Values& values = graph.values;
   const Held held = results_of(batch, graph, only, plan);
   std::vector<StepDraft> steps = steps_of(values, held.values, context);
@@ -396,8 +404,7 @@ Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes,
     if (held.is_output[value]) return place(BufferRef::Kind::Output, held.output_number[value]);
     return place(BufferRef::Kind::Temp, temporaries.of_value[value]);
   };
-  if (account != nullptr)
-    account->add_results(batch, plan.results, held.outputs, steps, donation);
+  if (account != nullptr) account->add_results(batch, plan.results, held.outputs, steps, donation);
   Drafter drafter(plan, graph, context);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     Draft::Draw& draw = plan.steps.emplace_back(drafter.draw(steps[s], values, place_of));

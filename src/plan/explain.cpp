@@ -198,9 +198,8 @@ void print(std::ostream& out, const StepInfo& s, const char* indent) {
   out << fmt::format("{} ({}): {}\n", s.kind, s.schedule, s.what);
   const std::uint64_t bytes = s.bytes_read + s.bytes_written;
   out << indent
-      << fmt::format("reads {}, writes {}, {}, {:.1f} op/B, bound by {}",
-                     amount(s.bytes_read, "B"), amount(s.bytes_written, "B"),
-                     amount(s.operations, "op"),
+      << fmt::format("reads {}, writes {}, {}, {:.1f} op/B, bound by {}", amount(s.bytes_read, "B"),
+                     amount(s.bytes_written, "B"), amount(s.operations, "op"),
                      static_cast<double>(s.operations) /
                          static_cast<double>(std::max<std::uint64_t>(bytes, 1)),
                      s.memory_bound ? "memory" : "arithmetic");

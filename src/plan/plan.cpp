@@ -46,9 +46,8 @@ std::shared_ptr<const kernel::Program> rescheduled(
   kernel::Schedule chosen;
   std::int64_t most = -1;
   for (std::size_t k = 0; k < kernel.segments.size(); ++k) {
-    const kernel::Schedule schedule =
-        choose_schedule(*program, kernel.segments[k].ints, largest[k], massively_parallel,
-                        step.aligned);
+    const kernel::Schedule schedule = choose_schedule(*program, kernel.segments[k].ints, largest[k],
+                                                      massively_parallel, step.aligned);
     if (kernel.segments.size() > 1 && !merge_alike(schedule, program->schedule)) return nullptr;
     if (bytes[k] > most) most = bytes[k], chosen = schedule;
   }
@@ -117,8 +116,7 @@ std::uint64_t StepMaker::place_loop(const Draft::Looped& loop) {
 BufferRef StepMaker::placed(const Draft::Place& place) const {
   BufferRef buffer = place.buffer;
   if (buffer.kind == BufferRef::Kind::Temp) {
-    buffer.offset =
-        place.own ? scratch_ + (*own_offsets_)[buffer.index] : offsets_[buffer.index];
+    buffer.offset = place.own ? scratch_ + (*own_offsets_)[buffer.index] : offsets_[buffer.index];
     buffer.index = 0;
   }
   buffer.offset += bytes_of(place.start);
@@ -132,9 +130,8 @@ bool StepMaker::make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& 
   for (const Draft::Draw& from : drafts) {
     Step& step = steps.emplace_back(from.step);
     StepCost& cost = costs.emplace_back();
-    const bool made = from.segments.empty()
-                          ? make_call(from, step, cost)
-                          : make_kernel(from, std::get<KernelStep>(step), cost);
+    const bool made = from.segments.empty() ? make_call(from, step, cost)
+                                            : make_kernel(from, std::get<KernelStep>(step), cost);
     if (!made) return false;
   }
   return true;
@@ -288,8 +285,8 @@ std::unique_ptr<Plan> build_plan(const graph::Batch& batch, const std::vector<bo
                                  const DeviceEntry& entry, GroupingCache& groupings,
                                  const graph::Node* only, Account* account) {
   const std::uint32_t id = next_plan_id();
-  const Draft draft = draft_plan(batch, BatchSizes(batch), donatable, {entry, groupings, false, id},
-                                 only, account);
+  const Draft draft =
+      draft_plan(batch, BatchSizes(batch), donatable, {entry, groupings, false, id}, only, account);
   return instantiate(draft, entry, false, id, [](Extent extent) { return extent.hint(); });
 }
 

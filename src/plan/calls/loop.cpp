@@ -75,12 +75,12 @@ std::vector<Expr> loop(Lowering& lowering, Extent length, LoopedPart part, std::
   std::vector<ValueId> ids;
   for (const Expr& operand : operands) ids.push_back(operand.id);
   value.in = Operands(std::move(ids));
-  value.number = lowering.add_loop(std::make_shared<Loop>(
-      Loop{length, {std::move(part)}, std::move(text)}));
+  value.number =
+      lowering.add_loop(std::make_shared<Loop>(Loop{length, {std::move(part)}, std::move(text)}));
   std::vector<Expr> all{lowering.insert(std::move(value))};
   for (std::size_t k = 1; k < results.size(); ++k) {
-    all.push_back(further_result(lowering, all[0], static_cast<int>(k), results[k].first,
-                                 results[k].second));
+    all.push_back(
+        further_result(lowering, all[0], static_cast<int>(k), results[k].first, results[k].second));
   }
   return all;
 }
@@ -177,9 +177,9 @@ void BodyWriter::result(LoopSlice slice, Expr value) {
 }
 
 void BodyWriter::write(int result, const Walked& walked, Expr value) {
-  this->result(slice(LoopSlice::Kind::Result, result_ + result, walked, value.shape(),
-                     value.dtype(), 0),
-               value);
+  this->result(
+      slice(LoopSlice::Kind::Result, result_ + result, walked, value.shape(), value.dtype(), 0),
+      value);
 }
 
 void BodyWriter::write_whole(int result, Expr value) {

@@ -154,8 +154,7 @@ class Chooser {
       if (kernel::tile_bytes(program_, best, side) > kTileBytes) continue;
       program_.schedule.tile = side;
       program_.schedule.tile_axis = best;
-      program_.schedule.vec =
-          aligned_ ? static_cast<int>(std::min<std::int64_t>(16 / size, 8)) : 1;
+      program_.schedule.vec = aligned_ ? static_cast<int>(std::min<std::int64_t>(16 / size, 8)) : 1;
       return;
     }
   }

@@ -56,7 +56,7 @@ class Inputs {
   // A matrix for products: in the dtype in which it is multiplied.
   Whole matrix(int input) {
     return add(l_.multiplies_halves(l_.stored_in(input).dtype()) ? l_.stored_in(input)
-                                                                  : l_.in(input));
+                                                                 : l_.in(input));
   }
   LoopedSequence sequence(int input) { return {l_, l_.stored_in(input), all}; }
 
@@ -271,8 +271,7 @@ void BackwardLoop::write_gates(BodyWriter& w, Expr gates, Expr more) const {
     w.carry(kCarriedGates, gates);
   }
   if (!w.is_last || !w.wants(kStart)) return;
-  const Expr product =
-      plan::matmul(w.l, widened(w.l, gates), weight.in(w), false, false, r.tf32);
+  const Expr product = plan::matmul(w.l, widened(w.l, gates), weight.in(w), false, false, r.tf32);
   w.write_whole(kStart, w.l.cast(plus(more, product), dtype));
 }
 
@@ -282,9 +281,8 @@ void BackwardLoop::write_lstm(BodyWriter& w, Expr now) const {
              t = l.unary(ScalarOp::tanh, kept_step(w, 4));
   const Expr later = !w.is_first ? carried(w) : dc.is_none() ? Expr{} : dc.in(w);
   const Expr d = plus(later, now * o * tanh_slope(l, t));
-  const Expr gates =
-      joined(w, {d * g * sigmoid_slope(l, i), d * before(w) * sigmoid_slope(l, f),
-                 d * i * tanh_slope(l, g), now * t * sigmoid_slope(l, o)});
+  const Expr gates = joined(w, {d * g * sigmoid_slope(l, i), d * before(w) * sigmoid_slope(l, f),
+                                d * i * tanh_slope(l, g), now * t * sigmoid_slope(l, o)});
   write_gates(w, gates, {});
   if (!w.is_last) w.carry(kCarried, d * f);
   if (w.is_last && w.wants(kCellStart)) w.write_whole(kCellStart, l.cast(d * f, dtype));
@@ -321,10 +319,9 @@ void BackwardLoop::write(BodyWriter& w) const {
   if (r.is_lstm()) return write_lstm(w, now);
   if (r.is_gru()) return write_gru(w, now);
   const Expr y = output_step(w);
-  const Expr slope = r.cell == Cell::tanh
-                         ? tanh_slope(l, y)
-                         : l.where(l.binary(ScalarOp::le, y, literal(l, 0, y)), literal(l, 0, y),
-                                   literal(l, 1, y));
+  const Expr slope = r.cell == Cell::tanh ? tanh_slope(l, y)
+                                          : l.where(l.binary(ScalarOp::le, y, literal(l, 0, y)),
+                                                    literal(l, 0, y), literal(l, 1, y));
   write_gates(w, joined(w, {now * slope}), {});
 }
 
@@ -348,14 +345,14 @@ void recurrent(Lowering& l) {
   if (r.is_lstm()) results.push_back({dtype, {loop.batch, loop.size}});
   for (int k = 0; k < r.kept(); ++k)
     results.push_back({loop.is_cell(k) ? loop.inner : dtype, {length, loop.batch, loop.size}});
-  const std::vector<Expr> found = plan::loop(
-      l, length,
-      {.operands = static_cast<int>(inputs.all.size()),
-       .results = static_cast<int>(results.size()),
-       .carried = 2,
-       .label = "recurrent",
-       .write = [loop](BodyWriter& w) { loop.write(w); }},
-      loop.text("recurrent", inputs.all), inputs.all, results);
+  const std::vector<Expr> found =
+      plan::loop(l, length,
+                 {.operands = static_cast<int>(inputs.all.size()),
+                  .results = static_cast<int>(results.size()),
+                  .carried = 2,
+                  .label = "recurrent",
+                  .write = [loop](BodyWriter& w) { loop.write(w); }},
+                 loop.text("recurrent", inputs.all), inputs.all, results);
   l.out(0, found[ForwardLoop::kOutput]);
   l.out(1, found[ForwardLoop::kLast]);
   for (std::size_t k = 2; k < found.size(); ++k) l.out(static_cast<int>(k), found[k]);
@@ -385,14 +382,14 @@ void recurrent_grad(Lowering& l) {
   if (of.is_lstm()) results.push_back({dtype, {loop.batch, loop.size}});
   if (of.is_gru()) results.push_back({dtype, gates});
   if (of.projected) results.push_back({dtype, {length, loop.batch, out}});
-  const std::vector<Expr> found = plan::loop(
-      l, length,
-      {.operands = static_cast<int>(inputs.all.size()),
-       .results = static_cast<int>(results.size()),
-       .carried = 2,
-       .label = "recurrent_grad",
-       .write = [loop](BodyWriter& w) { loop.write(w); }},
-      loop.text("recurrent_grad", inputs.all), inputs.all, results);
+  const std::vector<Expr> found =
+      plan::loop(l, length,
+                 {.operands = static_cast<int>(inputs.all.size()),
+                  .results = static_cast<int>(results.size()),
+                  .carried = 2,
+                  .label = "recurrent_grad",
+                  .write = [loop](BodyWriter& w) { loop.write(w); }},
+                 loop.text("recurrent_grad", inputs.all), inputs.all, results);
   const Expr to_state = found[BackwardLoop::kToState];
   l.out(0, of.is_gru() ? found[BackwardLoop::kToX] : to_state);
   l.out(1, found[BackwardLoop::kStart]);

@@ -74,7 +74,8 @@ int LoopedSequence::add_expanded(Lowering& l, Expr e, std::vector<Expr>& operand
   if (number.kind == ValueKind::Const || number.kind == ValueKind::Arg) {
     items_.push_back({Item::Kind::Number, number});
   } else {
-    items_.push_back({Item::Kind::Whole, {.kind = ValueKind::Leaf, .dtype = source.dtype()},
+    items_.push_back({Item::Kind::Whole,
+                      {.kind = ValueKind::Leaf, .dtype = source.dtype()},
                       static_cast<int>(operands.size())});
     items_.back().value.shape = is_row ? plan::Shape{step_[1]} : plan::Shape{};
     operands.push_back(source);
@@ -83,7 +84,8 @@ int LoopedSequence::add_expanded(Lowering& l, Expr e, std::vector<Expr>& operand
 }
 
 int LoopedSequence::add_step(Expr e, std::vector<Expr>& operands) {
-  items_.push_back({Item::Kind::Step, {.kind = ValueKind::Leaf, .dtype = e.dtype()},
+  items_.push_back({Item::Kind::Step,
+                    {.kind = ValueKind::Leaf, .dtype = e.dtype()},
                     static_cast<int>(operands.size())});
   operands.push_back(e);
   return static_cast<int>(items_.size()) - 1;

@@ -33,8 +33,8 @@ std::string merge_key(const Value& v) {
   const auto call = reinterpret_cast<std::uintptr_t>(v.call);
   const std::size_t numbers = static_cast<std::size_t>(v.shape.rank()) + v.attrs.size();
   // Room for what insert() appends, too.
-  key.reserve(sizeof head + v.in.size() * sizeof(ValueId) + 2 * numbers * sizeof(std::int64_t) + sizeof v.constant + sizeof call +
-              sizeof v.epoch + sizeof v.phase);
+  key.reserve(sizeof head + v.in.size() * sizeof(ValueId) + 2 * numbers * sizeof(std::int64_t) +
+              sizeof v.constant + sizeof call + sizeof v.epoch + sizeof v.phase);
   put(key, head, sizeof head);
   put(key, v.in.begin(), v.in.size() * sizeof(ValueId));
   for (const Extent size : v.shape) put(key, size);

@@ -88,8 +88,8 @@ void merge_loops(Graph& graph) {
   if (graph.loops.size() < 2) return;
   const PerValue<int> depth = loop_depths(graph.values);
   // Loops of the same depth, epoch, phase, length and text.
-  using Kind = std::tuple<int, std::uint32_t, std::uint32_t, std::int64_t, std::uint32_t,
-                          std::string>;
+  using Kind =
+      std::tuple<int, std::uint32_t, std::uint32_t, std::int64_t, std::uint32_t, std::string>;
   std::map<Kind, std::vector<ValueId>> alike;
   bool any = false;
   for (const ValueId id : graph.values.ids()) {

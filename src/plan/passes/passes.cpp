@@ -28,14 +28,14 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-void run_passes(Graph& graph, std::uint32_t plan) {
+void run_passes(Graph& graph, const std::string& name) {
   const bool dumps = dumps_passes();
   int number = 0;
-  if (dumps) dump_values(graph, plan, number, "lowering", "the recorded nodes as values");
+  if (dumps) dump_values(graph, name, number, "lowering", "the recorded nodes as values");
   for (const Pass& pass : kPasses) {
     pass.run(graph);
     ++number;
-    if (dumps) dump_values(graph, plan, number, pass.name, pass.what);
+    if (dumps) dump_values(graph, name, number, pass.name, pass.what);
   }
 }
 

@@ -1,15 +1,15 @@
 // The passes: rewrites of all values of a batch, between lowering and grouping.
 #pragma once
 
-#include <cstdint>
+#include <string>
 
 #include "plan/lower/ir.h"
 
 namespace volta::plan {
 
-// Runs the passes in the order of the table in passes.cpp. `plan`: the number by which files of
-// VOLTA_DUMP_PASSES name the plan.
-void run_passes(Graph& graph, std::uint32_t plan);
+// Runs the passes in the order of the table in passes.cpp. `name`: how files of VOLTA_DUMP_PASSES
+// name the graph.
+void run_passes(Graph& graph, const std::string& name);
 
 // The passes, each in the file named.
 void lay_out_images(Graph& graph);   // layout.cpp

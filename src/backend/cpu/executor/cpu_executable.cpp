@@ -56,8 +56,8 @@ using MatmulLaunch = CallLaunch<Matmul>;
 using ConvLaunch = CallLaunch<Conv>;
 
 struct LoopLaunch;
-using StepLaunch =
-    std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep, std::unique_ptr<LoopLaunch>>;
+using StepLaunch = std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep,
+                                std::unique_ptr<LoopLaunch>>;
 
 // Steps in order, and what running them once counts.
 struct StepList {
