@@ -213,7 +213,9 @@ class Drafter {
   }
 
   // Drafts the bodies of a loop whose operands, results and scratch memory have their places.
-  void draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values);
+  // `used`: the values that somebody reads or holds.
+  void draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values,
+                 const PerValue<bool>& used);
 
  private:
   struct Memory;  // of a loop
@@ -248,7 +250,8 @@ struct Drafter::Memory {
   }
 };
 
-void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values) {
+void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values,
+                        const PerValue<bool>& used) {
   const Loop& loop = *graph_.loops[static_cast<std::size_t>(step.call.loop)];
   const auto results = static_cast<std::size_t>(loop.results());
   Memory memory{loop, draw, std::vector<int>(results, -1), {}, {}};
@@ -256,7 +259,7 @@ void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& 
   for (std::size_t w = 0; w < step.writes.size(); ++w) {
     const Value& v = values[step.writes[w]];
     const auto number = static_cast<std::size_t>(v.kind == ValueKind::StepResult ? v.number : 0);
-    wanted[number] = true;
+    wanted[number] = used[step.writes[w]];
     memory.writer[number] = static_cast<int>(w);
   }
   LoopBodies bodies = loop.bodies(wanted, context_.entry, &graph::expansion_of);
@@ -404,12 +407,16 @@ Draft draft_plan(const graph::Batch& batch, const BatchSizes& sizes,
     if (held.is_output[value]) return place(BufferRef::Kind::Output, held.output_number[value]);
     return place(BufferRef::Kind::Temp, temporaries.of_value[value]);
   };
+  PerValue<bool> used = held.is_output;
+  for (const StepDraft& step : steps) {
+    for (const int value : step.reads) used[value] = true;
+  }
   if (account != nullptr) account->add_results(batch, plan.results, held.outputs, steps, donation);
   Drafter drafter(plan, graph, context);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     Draft::Draw& draw = plan.steps.emplace_back(drafter.draw(steps[s], values, place_of));
     draw.scratch = temporaries.of_step[s];
-    if (steps[s].call.loop >= 0) drafter.draw_loop(draw, steps[s], values);
+    if (steps[s].call.loop >= 0) drafter.draw_loop(draw, steps[s], values, used);
   }
   return plan;
 }

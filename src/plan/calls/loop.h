@@ -117,8 +117,8 @@ bool is_loop(const Value& value);
 
 // A result of a loop: its dtype and shape.
 using LoopResult = std::pair<DType, Shape>;
-// Adds a loop to the graph; its results. The first one of a loop is written whether it is wanted or
-// not.
+// Adds a loop to the graph; its results. The first one has memory whether it is wanted or not, so
+// it had better be small or always wanted.
 std::vector<Expr> loop(Lowering& lowering, Extent length, LoopedPart part, std::string text,
                        std::vector<Expr> operands, const std::vector<LoopResult>& results);
 
