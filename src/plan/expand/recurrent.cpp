@@ -130,10 +130,13 @@ struct ForwardLoop : Layer {
   static constexpr int kLast = 0, kOutput = 1, kCell = 2;
   int kept(int number) const { return (r.is_lstm() ? 3 : 2) + number; }
   bool is_cell(int number) const { return r.is_lstm() && number == 4; }
-  // Carried values, where their sequences are not wanted.
-  static constexpr int kCarriedOutput = 0, kCarriedCell = 1;
+  // Carried values, where their sequences are not wanted or are halves that products cannot take.
+  static constexpr int kCarriedState = 0, kCarriedCell = 1;
 
   Extent out() const { return weight.shape[1]; }
+  // States are multiplied as they are kept, or else converted once.
+  DType state_dtype(BodyWriter& w) const { return w.l.multiplies_halves(dtype) ? dtype : inner; }
+  bool carries_state(BodyWriter& w) const { return !w.wants(kOutput) || state_dtype(w) != dtype; }
   void write(BodyWriter& w) const;
   Expr state_before(BodyWriter& w) const;
   Expr cell_before(BodyWriter& w) const;
@@ -143,8 +146,8 @@ struct ForwardLoop : Layer {
 Expr ForwardLoop::state_before(BodyWriter& w) const {
   if (w.is_first) return h.is_none() ? Expr{} : h.in(w);
   const Shape shape{batch, out()};
-  return widened(w.l, w.wants(kOutput) ? w.previous(kOutput, walked, shape, dtype)
-                                       : w.carried(kCarriedOutput, shape, dtype));
+  return widened(w.l, carries_state(w) ? w.carried(kCarriedState, shape, state_dtype(w))
+                                       : w.previous(kOutput, walked, shape, dtype));
 }
 
 Expr ForwardLoop::cell_before(BodyWriter& w) const {
@@ -198,11 +201,9 @@ void ForwardLoop::write(BodyWriter& w) const {
     last = r.cell == Cell::tanh ? l.unary(ScalarOp::tanh, all)
                                 : l.binary(ScalarOp::maximum, all, literal(l, 0, all));
   }
-  if (w.wants(kOutput)) {
-    Layer::write(w, kOutput, last);
-  } else if (!w.is_last) {
-    w.carry(kCarriedOutput, l.cast(last, dtype));
-  }
+  if (w.wants(kOutput)) Layer::write(w, kOutput, last);
+  if (carries_state(w) && !w.is_last)
+    w.carry(kCarriedState, l.cast(l.cast(last, dtype), state_dtype(w)));
   if (w.is_last && w.wants(kLast)) w.write_whole(kLast, l.cast(last, dtype));
   keep(w, values);
 }
