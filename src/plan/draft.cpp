@@ -285,7 +285,14 @@ Draft::LoopPart Drafter::part_of(LoopBody& body, const Memory& memory, bool alig
                                  const std::string& name) {
   Draft::LoopPart part{.first = body.first, .count = body.count};
   run_passes(body.graph, name);
-  const Values& values = body.graph.values;
+  Values& values = body.graph.values;
+  // A leaf with strides lies in its own memory as a part of a join lies in that of the whole.
+  for (const ValueId id : values.ids()) {
+    Value& v = values[id];
+    if (v.kind != ValueKind::Leaf) continue;
+    v.home_strides = body.leaves[static_cast<std::size_t>(v.number)].strides;
+    if (!v.home_strides.empty()) v.home = id;
+  }
   std::vector<int> held;
   PerValue<bool> is_output(values, false);
   PerValue<int> result(values, -1);

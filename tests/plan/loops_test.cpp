@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -190,6 +191,32 @@ TEST(Loops, FinalStatesWithoutOutputs) {
     EXPECT_EQ(y.narrow(0, length - 1, 1).to_vector<float>(), only);
     EXPECT_EQ(state.c.to_vector<float>(), cell);
   }
+}
+
+// Sequences with the batch first are read as they lie.
+TEST(Loops, BatchFirstNeedsNoCopies) {
+  if (is_slow()) GTEST_SKIP() << kSlow;
+  const auto step = [](bool batch_first) {
+    manual_seed(5);
+    nn::LSTM lstm(16, 16, {.batch_first = batch_first, .device = test_device()});
+    const Tensor turned = randn({6, 9, 16}, {.device = test_device()}),
+                 weight = randn({16, 16}, {.device = test_device()});
+    const Tensor x = (batch_first ? turned : turned.transpose(0, 1).contiguous()).eval();
+    weight.eval();
+    const Tensor y = lstm(x).output;
+    // The gradient of the output is a product, in the order of the output.
+    y.reshape({54, 16}).matmul(weight).square().sum().backward();
+    const Tensor gradient = lstm.weights().weight_hh->grad();
+    int kernels = explain(gradient).kernels();
+    return std::pair(kernels, gradient.to_vector<float>());
+  };
+  const auto [plain_kernels, plain] = step(false);
+  const auto [kernels, turned] = step(true);
+  ASSERT_EQ(plain.size(), turned.size());
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    ASSERT_NEAR(plain[i], turned[i], 1e-4F * (1 + std::abs(plain[i])));
+  // The output is put into its order once, and so is the input.
+  EXPECT_LE(kernels, plain_kernels + 2);
 }
 
 TEST(Loops, ExplainShowsIterationsOnce) {

@@ -130,7 +130,8 @@ Expr BodyWriter::leaf(LoopSlice slice, const Shape& shape, DType dtype) {
   Value value{.kind = ValueKind::Leaf, .dtype = dtype, .shape = shape};
   const auto same = [&](const LoopSlice& other) {
     return other.kind == slice.kind && other.number == slice.number &&
-           is_same(other.start, slice.start) && is_same(other.stride, slice.stride);
+           other.strides.size() == slice.strides.size() && is_same(other.start, slice.start) &&
+           is_same(other.stride, slice.stride);
   };
   const auto known = std::find_if(body_.leaves.begin(), body_.leaves.end(), same);
   value.number = static_cast<int>(known - body_.leaves.begin());
@@ -149,6 +150,16 @@ Expr BodyWriter::step_of(int operand, const Walked& walked, const Shape& shape, 
                          int ahead) {
   return leaf(slice(LoopSlice::Kind::Operand, operand_ + operand, walked, shape, dtype, ahead),
               shape, dtype);
+}
+
+Expr BodyWriter::step_of_turned(int operand, const Walked& walked, const Shape& shape,
+                                DType dtype) {
+  const Extent row = shape[1] * size_of(dtype);
+  LoopSlice slice{LoopSlice::Kind::Operand, operand_ + operand};
+  slice.start = walked.backwards ? (walked.length - 1) * row : Extent(0);
+  slice.stride = walked.backwards ? -row : row;
+  slice.strides = {walked.length * shape[1], 1};
+  return leaf(std::move(slice), shape, dtype);
 }
 
 Expr BodyWriter::whole(int operand, const Shape& shape, DType dtype) {

@@ -20,6 +20,8 @@ struct LoopSlice {
   Kind kind = Kind::Operand;
   int number = 0;
   Extent start = 0, stride = 0;  // bytes; `start` is the first iteration's part of the whole loop
+  // Of a leaf: how its axes are walked, in elements; none: they follow one another.
+  std::vector<Extent> strides = {};
 };
 
 // Some iterations of a loop: the values of one of them.
@@ -65,7 +67,7 @@ struct Loop {
                     Expansion (*expansion_of)(graph::OpId)) const;
 };
 
-// A sequence [length, ...] as a loop walks it: forwards or backwards, the bytes of a step.
+// A sequence [length, ...] as a loop walks it: forwards or backwards.
 struct Walked {
   Extent length;
   bool backwards = false;
@@ -80,6 +82,8 @@ class BodyWriter {
 
   // The iteration's step of an operand, [shape]; `ahead` steps further on, or back.
   Expr step_of(int operand, const Walked& walked, const Shape& shape, DType dtype, int ahead = 0);
+  // The iteration's step, [batch, size], of an operand [batch, length, size].
+  Expr step_of_turned(int operand, const Walked& walked, const Shape& shape, DType dtype);
   // An operand that all iterations read as a whole.
   Expr whole(int operand, const Shape& shape, DType dtype);
   // The step of a result that the iteration before has written.
