@@ -58,7 +58,7 @@ Tensor input(std::int64_t length, std::int64_t batch = 2) {
 // The output, and the gradients of the input and the parameters.
 std::vector<std::vector<float>> training_step(const Layer& layer, const Tensor& sequence) {
   const Tensor x = sequence.detach().set_requires_grad(true);
-  for (Tensor parameter : layer.parameters) parameter.zero_grad();
+  for (const Tensor& parameter : layer.parameters) Tensor(parameter).zero_grad();
   const Tensor y = layer.output(x);
   (y * y).sum().backward();
   std::vector<Tensor> wanted{y.detach(), x.grad()};

@@ -176,7 +176,8 @@ Expr BodyWriter::carried(int number, const Shape& shape, DType dtype) {
 }
 
 bool BodyWriter::wants(int result) const {
-  return wanted_[static_cast<std::size_t>(result_ + result)];
+  const int number = result_ + result;
+  return wanted_[static_cast<std::size_t>(number)];
 }
 
 // Each result is a value of its own, although two of them may be equal.
@@ -198,10 +199,11 @@ void BodyWriter::write_whole(int result, Expr value) {
 }
 
 void BodyWriter::carry(int number, Expr value) {
-  const auto place = static_cast<std::size_t>(carried_ + number);
+  const int in_loop = carried_ + number;
+  const auto place = static_cast<std::size_t>(in_loop);
   if (loop_.carried.size() <= place) loop_.carried.resize(place + 1, 0);
   loop_.carried[place] = bytes_of(value.shape(), value.dtype());
-  this->result({LoopSlice::Kind::Carried, carried_ + number}, value);
+  this->result({LoopSlice::Kind::Carried, in_loop}, value);
 }
 
 }  // namespace volta::plan

@@ -121,7 +121,7 @@ std::string Layer::text(const char* kind, const std::vector<Expr>& operands) con
 // ---- Forward.
 
 struct ForwardLoop : Layer {
-  explicit ForwardLoop(Layer layer) : Layer(std::move(layer)) {}
+  explicit ForwardLoop(const Layer& layer) : Layer(layer) {}
 
   LoopedSequence x;
   Whole weight, bias, projection, h, c;
@@ -213,7 +213,7 @@ void ForwardLoop::write(BodyWriter& w) const {
 // A product's part of the gradient of h is computed by the step before the one that gave the gates,
 // so that what is added to it can be added by the same kernel.
 struct BackwardLoop : Layer {
-  explicit BackwardLoop(Layer layer) : Layer(std::move(layer)) {}
+  explicit BackwardLoop(const Layer& layer) : Layer(layer) {}
 
   LoopedSequence d_output;
   Whole weight, projection, first, dh, dc;
