@@ -85,7 +85,7 @@ VOLTA_API int num_threads();
 
 // A kernel or library call that computing the tensors now would run.
 struct StepInfo {
-  std::string kind;  // "kernel", "matmul", "convolution", "attention" or "sort"
+  std::string kind;  // "kernel", "matmul", "convolution", "attention", "sort" or "loop"
   std::string what;  // the operations in the step
   std::string schedule;
   std::uint64_t bytes_read = 0;
@@ -95,6 +95,9 @@ struct StepInfo {
   // Estimated from the device's nominal figures; 0 if its backend has none.
   double seconds = 0;
   double peak_share = 0;  // fraction of the peak bandwidth or arithmetic, whichever bounds the step
+  // Of a loop: the steps of its iterations, each once. The figures above are those of all of them.
+  std::vector<StepInfo> body = {};
+  std::int64_t times = 1;  // how often a step of a body runs
 };
 // A value that remains in memory after the computation.
 struct ResultInfo {

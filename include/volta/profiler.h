@@ -22,7 +22,7 @@ namespace volta {
 
 // An interval of work. Times are in seconds since the recording began.
 struct ProfileEvent {
-  // Work of `device` is "kernel", "matmul", "convolution", "attention", "sort", "upload",
+  // Work of `device` is "kernel", "matmul", "convolution", "attention", "sort", "loop", "upload",
   // "download" or "copy"; "host" is Volta's work in the program's thread; "range" is a
   // ProfileRange.
   std::string kind;

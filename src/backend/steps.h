@@ -16,13 +16,25 @@
 
 namespace volta::plan {
 
-// A buffer of a plan. Leaves and outputs are bound at each run, and their addresses include any
-// offset, so `offset` is 0 for them. Temp is arena memory at `offset`.
+// A buffer of a plan, or what an iteration of a loop uses of it. Leaves and outputs are bound at
+// each run, and their addresses include any offset, so `offset` is 0 for them outside loops. Temp
+// is arena memory at `offset`, there a multiple of 256.
 struct BufferRef {
   enum class Kind : std::uint8_t { Leaf, Output, Temp };
+  // How the iterations of a loop walk the buffer: by a stride, or through two places in turn, so
+  // that an iteration writes one (Written) and reads what the one before wrote (Read).
+  enum class Walk : std::uint8_t { Stride, Written, Read };
   Kind kind = Kind::Temp;
   std::uint32_t index = 0;   // which leaf or output
-  std::uint64_t offset = 0;  // bytes into the arena (Temp), a multiple of 256
+  std::uint64_t offset = 0;  // bytes: into the arena (Temp), or to the first iteration's part
+  std::int64_t stride = 0;   // bytes from one iteration, or place, to the next
+  Walk walk = Walk::Stride;
+
+  // The bytes from the buffer's address to the part that an iteration uses; 0 outside loops.
+  std::uint64_t offset_in(std::int64_t iteration) const {
+    if (walk != Walk::Stride) iteration = (iteration + (walk == Walk::Read ? 1 : 0)) % 2;
+    return offset + static_cast<std::uint64_t>(iteration * stride);
+  }
 };
 
 // One use of a kernel program: its sizes, its buffers (one per slot) and the first word of its
@@ -295,7 +307,23 @@ struct AttentionStep {
   }
 };
 
-using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep, AttentionStep>;
+struct LoopPart;
+
+// Steps that run many times, one iteration after the other. Their buffers move from one iteration
+// to the next (BufferRef::offset_in).
+struct LoopStep {
+  std::vector<LoopPart> parts;         // one after the other
+  std::vector<WrittenBuffer> results;  // the buffers that hold results
+  BufferRef scratch;                   // values between iterations, temporaries of an iteration
+  std::string label;
+
+  void bind(std::span<const BufferRef>, std::span<const BufferRef> writes) {
+    for (std::size_t i = 0; i < writes.size(); ++i) results[i].buffer = writes[i];
+  }
+  std::vector<WrittenBuffer> written() const { return results; }
+};
+
+using Step = std::variant<KernelStep, MatmulStep, SortStep, ConvStep, AttentionStep, LoopStep>;
 
 inline std::vector<WrittenBuffer> written_by(const Step& step) {
   return std::visit([](const auto& one) { return one.written(); }, step);
@@ -305,6 +333,13 @@ inline std::vector<WrittenBuffer> written_by(const Step& step) {
 struct StepCost {
   std::uint64_t bytes_read = 0, bytes_written = 0;
   std::uint64_t operations = 0;
+};
+
+// Some iterations of a loop, which have the same steps: kernels and products.
+struct LoopPart {
+  std::int64_t first = 0, count = 0;  // iterations; counted through all parts
+  std::vector<Step> steps;
+  std::vector<StepCost> costs;  // one per step, for one iteration
 };
 
 struct PlanSteps {

@@ -68,6 +68,18 @@ std::string holder_text(const graph::Node& node, const SavedFor& saved_for) {
   return text.empty() ? held : held + ", " + text;
 }
 
+// What one iteration does, and how often.
+std::vector<StepInfo> body_of(const LoopStep& loop, const DeviceFigures& figures) {
+  std::vector<StepInfo> body;
+  for (const LoopPart& part : loop.parts) {
+    for (std::size_t i = 0; i < part.steps.size() && part.count > 0; ++i) {
+      body.push_back(describe(part.steps[i], part.costs[i], figures));
+      body.back().times = part.count;
+    }
+  }
+  return body;
+}
+
 }  // namespace
 
 StepInfo describe(const Step& step, const StepCost& cost, const DeviceFigures& figures) {
@@ -85,6 +97,16 @@ StepInfo describe(const Step& step, const StepCost& cost, const DeviceFigures& f
     const double least = info.memory_bound ? bytes / figures.bytes_per_second : operations / rate;
     info.seconds = least + kStartSeconds;
     info.peak_share = least / info.seconds;
+  }
+  if (const auto* loop = std::get_if<LoopStep>(&step)) {
+    info.body = body_of(*loop, figures);
+    double seconds = 0, at_peak = 0;
+    for (const StepInfo& one : info.body) {
+      seconds += static_cast<double>(one.times) * one.seconds;
+      at_peak += static_cast<double>(one.times) * one.seconds * one.peak_share;
+    }
+    info.seconds = seconds;
+    info.peak_share = seconds > 0 ? at_peak / seconds : 0;
   }
   return info;
 }
@@ -148,11 +170,42 @@ std::string counted(int count, const char* one, const char* several) {
 
 }  // namespace
 
-int Explanation::kernels() const {
-  return static_cast<int>(std::count_if(steps.begin(), steps.end(),
-                                        [](const StepInfo& s) { return s.kind == "kernel"; }));
+namespace {
+
+// The kernels, or the calls, that the steps run.
+std::int64_t launches_of(const std::vector<StepInfo>& steps, bool kernels) {
+  std::int64_t count = 0;
+  for (const StepInfo& step : steps) {
+    const bool counts = (step.kind == "kernel") == kernels;
+    count += step.times * (step.kind == "loop" ? launches_of(step.body, kernels) : counts ? 1 : 0);
+  }
+  return count;
 }
-int Explanation::library_calls() const { return static_cast<int>(steps.size()) - kernels(); }
+
+}  // namespace
+
+int Explanation::kernels() const { return static_cast<int>(launches_of(steps, true)); }
+int Explanation::library_calls() const { return static_cast<int>(launches_of(steps, false)); }
+
+namespace {
+
+void print(std::ostream& out, const StepInfo& s, const char* indent) {
+  out << fmt::format("{} ({}): {}\n", s.kind, s.schedule, s.what);
+  const std::uint64_t bytes = s.bytes_read + s.bytes_written;
+  out << indent
+      << fmt::format("reads {}, writes {}, {}, {:.1f} op/B, bound by {}", amount(s.bytes_read, "B"),
+                     amount(s.bytes_written, "B"), amount(s.operations, "op"),
+                     static_cast<double>(s.operations) /
+                         static_cast<double>(std::max<std::uint64_t>(bytes, 1)),
+                     s.memory_bound ? "memory" : "arithmetic");
+  if (s.seconds > 0) {
+    out << fmt::format("; {:.1f} us expected, {:.0f}% of the device's peak", s.seconds * 1e6,
+                       100 * s.peak_share);
+  }
+  out << "\n";
+}
+
+}  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Explanation& explanation) {
   if (explanation.steps.empty() && explanation.results.empty()) return out << "nothing pending\n";
@@ -173,18 +226,12 @@ std::ostream& operator<<(std::ostream& out, const Explanation& explanation) {
   }
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     const StepInfo& s = explanation.steps[i];
-    out << fmt::format("{:3}  {} ({}): {}\n", i + 1, s.kind, s.schedule, s.what);
-    const std::uint64_t bytes = s.bytes_read + s.bytes_written;
-    out << fmt::format(
-        "     reads {}, writes {}, {}, {:.1f} op/B, bound by {}", amount(s.bytes_read, "B"),
-        amount(s.bytes_written, "B"), amount(s.operations, "op"),
-        static_cast<double>(s.operations) / static_cast<double>(std::max<std::uint64_t>(bytes, 1)),
-        s.memory_bound ? "memory" : "arithmetic");
-    if (s.seconds > 0) {
-      out << fmt::format("; {:.1f} us expected, {:.0f}% of the device's peak", s.seconds * 1e6,
-                         100 * s.peak_share);
+    out << fmt::format("{:3}  ", i + 1);
+    print(out, s, "     ");
+    for (const StepInfo& one : s.body) {
+      out << fmt::format("     {} times: ", one.times);
+      print(out, one, "       ");
     }
-    out << "\n";
   }
   for (const ResultInfo& r : explanation.results) {
     const std::string step = r.step > 0 ? fmt::format("by step {}, ", r.step) : "";

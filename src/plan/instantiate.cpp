@@ -1,4 +1,7 @@
 // From a draft to a plan: sizes become numbers, and temporaries get their places.
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -31,8 +34,8 @@ std::shared_ptr<const kernel::Program> rescheduled(
   kernel::Schedule chosen;
   std::int64_t most = -1;
   for (std::size_t k = 0; k < kernel.segments.size(); ++k) {
-    const kernel::Schedule schedule =
-        choose_schedule(*program, kernel.segments[k].ints, largest[k], massively_parallel);
+    const kernel::Schedule schedule = choose_schedule(*program, kernel.segments[k].ints, largest[k],
+                                                      massively_parallel, step.aligned);
     if (kernel.segments.size() > 1 && !merge_alike(schedule, program->schedule)) return nullptr;
     if (bytes[k] > most) most = bytes[k], chosen = schedule;
   }
@@ -47,6 +50,149 @@ std::shared_ptr<const kernel::Program> rescheduled(
   return changed;
 }
 
+// Makes steps of drafts by computing their numbers. At other sizes than those of planning, makes
+// nothing if the plan is not for them.
+class StepMaker {
+ public:
+  using Number = std::function<std::int64_t(Extent)>;  // gives the number of an extent
+
+  StepMaker(const DeviceEntry& entry, bool resized, const Number& number)
+      : entry_(entry), resized_(resized), number_(number) {}
+
+  // Places the temporaries of loops in their scratch memory, and returns how large it is.
+  std::uint64_t place_loop(const Draft::Looped& loop);
+  // Where the temporaries of the plan lie; for the steps made from then on.
+  void set_offsets(std::vector<std::uint64_t> offsets) { offsets_ = std::move(offsets); }
+  bool make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& steps,
+            std::vector<StepCost>& costs);
+
+ private:
+  std::uint64_t bytes_of(Extent extent) const {
+    return static_cast<std::uint64_t>(number_(extent));
+  }
+  BufferRef placed(const Draft::Place& place) const;
+  bool make_call(const Draft::Draw& from, Step& step, StepCost& cost);
+  bool make_loop(const Draft::Draw& from, LoopStep& step);
+  bool make_kernel(const Draft::Draw& from, KernelStep& kernel, StepCost& cost);
+
+  const DeviceEntry& entry_;
+  const bool resized_;
+  const Number& number_;
+  std::vector<std::uint64_t> offsets_;
+  // Of the part of a loop that is being made: where its scratch memory and its temporaries lie.
+  std::uint64_t scratch_ = 0;
+  const std::vector<std::uint64_t>* own_offsets_ = nullptr;
+  // For each part of each loop, where its temporaries lie in the scratch memory.
+  std::map<const Draft::LoopPart*, std::vector<std::uint64_t>> loop_offsets_;
+  std::vector<std::int64_t> numbers_, largest_, moved_;
+  std::vector<BufferRef> reads_, writes_;
+  std::vector<CallBuffer> read_sizes_, written_sizes_;
+};
+
+std::uint64_t StepMaker::place_loop(const Draft::Looped& loop) {
+  const std::uint64_t carried = bytes_of(loop.carried_bytes);
+  std::uint64_t most = 0;
+  for (const Draft::LoopPart& part : loop.parts) {
+    std::vector<std::uint64_t> bytes, &offsets = loop_offsets_[&part];
+    for (const Temporary& temporary : part.temporaries) bytes.push_back(bytes_of(temporary.bytes));
+    most = std::max(most, place_temporaries(part.temporaries, bytes, offsets));
+    for (std::uint64_t& offset : offsets) offset += carried;
+  }
+  return carried + most;
+}
+
+BufferRef StepMaker::placed(const Draft::Place& place) const {
+  BufferRef buffer = place.buffer;
+  if (buffer.kind == BufferRef::Kind::Temp) {
+    buffer.offset = place.own ? scratch_ + (*own_offsets_)[buffer.index] : offsets_[buffer.index];
+    buffer.index = 0;
+  }
+  buffer.offset += bytes_of(place.start);
+  buffer.stride = number_(place.stride);
+  return buffer;
+}
+
+bool StepMaker::make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& steps,
+                     std::vector<StepCost>& costs) {
+  steps.reserve(drafts.size());
+  for (const Draft::Draw& from : drafts) {
+    Step& step = steps.emplace_back(from.step);
+    StepCost& cost = costs.emplace_back();
+    const bool made = from.segments.empty() ? make_call(from, step, cost)
+                                            : make_kernel(from, std::get<KernelStep>(step), cost);
+    if (!made) return false;
+  }
+  return true;
+}
+
+bool StepMaker::make_call(const Draft::Draw& from, Step& step, StepCost& cost) {
+  const Call& call = *call_of(step);
+  if (resized_) {
+    numbers_.clear();
+    for (const Extent extent : from.sizes) numbers_.push_back(number_(extent));
+    if (!numbers_.empty() && !call.resize(step, numbers_)) return false;
+    if (call.asks_support(step) && !entry_.backend.takes(entry_.index, step).taken) return false;
+  }
+  if (from.loop != nullptr && !make_loop(from, std::get<LoopStep>(step))) return false;
+  const auto add = [&](const std::vector<Draft::Buffer>& list, std::vector<BufferRef>& to,
+                       std::vector<CallBuffer>& sizes) {
+    to.clear();
+    sizes.clear();
+    for (const Draft::Buffer& buffer : list) {
+      to.push_back(placed(buffer.place));
+      sizes.push_back({buffer.dtype, number_(buffer.elements)});
+    }
+  };
+  add(from.reads, reads_, read_sizes_);
+  add(from.writes, writes_, written_sizes_);
+  std::uint64_t scratch = 0;
+  if (from.scratch >= 0) {
+    const auto number = static_cast<std::size_t>(from.scratch);
+    scratch = own_offsets_ != nullptr ? scratch_ + (*own_offsets_)[number] : offsets_[number];
+  }
+  bind(step, reads_, writes_, {BufferRef::Kind::Temp, 0, scratch});
+  cost = call.cost(step, read_sizes_, written_sizes_);
+  return true;
+}
+
+bool StepMaker::make_loop(const Draft::Draw& from, LoopStep& step) {
+  scratch_ = offsets_[static_cast<std::size_t>(from.scratch)];
+  bool made = true;
+  for (const Draft::LoopPart& part : from.loop->parts) {
+    LoopPart& to = step.parts.emplace_back();
+    to.first = number_(part.first);
+    to.count = number_(part.count);
+    own_offsets_ = &loop_offsets_.at(&part);
+    made = made && make(part.steps, to.steps, to.costs);
+  }
+  own_offsets_ = nullptr;
+  return made;
+}
+
+bool StepMaker::make_kernel(const Draft::Draw& from, KernelStep& kernel, StepCost& cost) {
+  largest_.clear();
+  moved_.clear();
+  for (const Draft::Segment& segment : from.segments) {
+    Binding& binding = kernel.segments.emplace_back();
+    binding.first_arg = segment.first_arg;
+    binding.ints.reserve(segment.ints.size());
+    for (const Extent extent : segment.ints) binding.ints.push_back(number_(extent));
+    for (const Draft::Place& place : segment.buffers) binding.buffers.push_back(placed(place));
+    const StepCost part{.bytes_read = bytes_of(segment.bytes_read),
+                        .bytes_written = bytes_of(segment.bytes_written),
+                        .operations = bytes_of(segment.operations)};
+    cost.bytes_read += part.bytes_read;
+    cost.bytes_written += part.bytes_written;
+    cost.operations += part.operations;
+    largest_.push_back(number_(segment.largest));
+    moved_.push_back(static_cast<std::int64_t>(part.bytes_read + part.bytes_written));
+  }
+  if (!resized_) return true;
+  kernel.program =
+      rescheduled(kernel.program, from, kernel, largest_, moved_, !entry_.device.is_cpu());
+  return kernel.program != nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<Plan> instantiate(const Draft& draft, const DeviceEntry& entry, bool resized,
@@ -56,71 +202,18 @@ std::unique_ptr<Plan> instantiate(const Draft& draft, const DeviceEntry& entry, 
   auto plan = std::make_unique<Plan>();
   PlanSteps& steps = plan->steps;
   steps.id = id;
+  StepMaker maker(entry, resized, number);
   std::vector<std::uint64_t> bytes, offsets;
   for (const Temporary& temporary : draft.temporaries) bytes.push_back(bytes_of(temporary.bytes));
+  for (const Draft::Draw& step : draft.steps) {
+    if (step.loop != nullptr)
+      bytes[static_cast<std::size_t>(step.scratch)] = maker.place_loop(*step.loop);
+  }
   steps.arena_bytes = place_temporaries(draft.temporaries, bytes, offsets);
   for (const Extent extent : draft.leaf_bytes) steps.leaf_bytes.push_back(bytes_of(extent));
   for (const Extent extent : draft.output_bytes) steps.output_bytes.push_back(bytes_of(extent));
-  const auto placed = [&](BufferRef buffer) {
-    if (buffer.kind != BufferRef::Kind::Temp) return buffer;
-    return BufferRef{BufferRef::Kind::Temp, 0, offsets[buffer.index]};
-  };
-  std::vector<std::int64_t> numbers, largest, moved;
-  std::vector<BufferRef> reads, writes;
-  std::vector<CallBuffer> read_sizes, written_sizes;
-  steps.steps.reserve(draft.steps.size());
-  for (const Draft::Draw& from : draft.steps) {
-    Step& step = steps.steps.emplace_back(from.step);
-    if (from.segments.empty()) {
-      const Call& call = *call_of(step);
-      if (resized) {
-        numbers.clear();
-        for (const Extent extent : from.sizes) numbers.push_back(number(extent));
-        if (!numbers.empty() && !call.resize(step, numbers)) return nullptr;
-        if (call.asks_support(step) && !entry.backend.takes(entry.index, step).taken)
-          return nullptr;
-      }
-      const auto add = [&](const std::vector<Draft::Buffer>& list, std::vector<BufferRef>& to,
-                           std::vector<CallBuffer>& sizes) {
-        to.clear();
-        sizes.clear();
-        for (const Draft::Buffer& buffer : list) {
-          to.push_back(placed(buffer.buffer));
-          sizes.push_back({buffer.dtype, number(buffer.elements)});
-        }
-      };
-      add(from.reads, reads, read_sizes);
-      add(from.writes, writes, written_sizes);
-      const std::uint64_t scratch =
-          from.scratch >= 0 ? offsets[static_cast<std::size_t>(from.scratch)] : 0;
-      bind(step, reads, writes, {BufferRef::Kind::Temp, 0, scratch});
-      steps.costs.push_back(call.cost(step, read_sizes, written_sizes));
-      continue;
-    }
-    auto& kernel = std::get<KernelStep>(step);
-    StepCost& cost = steps.costs.emplace_back();
-    largest.clear();
-    moved.clear();
-    for (const Draft::Segment& segment : from.segments) {
-      Binding& binding = kernel.segments.emplace_back();
-      binding.first_arg = segment.first_arg;
-      binding.ints.reserve(segment.ints.size());
-      for (const Extent extent : segment.ints) binding.ints.push_back(number(extent));
-      for (const BufferRef& buffer : segment.buffers) binding.buffers.push_back(placed(buffer));
-      const StepCost part{.bytes_read = bytes_of(segment.bytes_read),
-                          .bytes_written = bytes_of(segment.bytes_written),
-                          .operations = bytes_of(segment.operations)};
-      cost.bytes_read += part.bytes_read;
-      cost.bytes_written += part.bytes_written;
-      cost.operations += part.operations;
-      largest.push_back(number(segment.largest));
-      moved.push_back(static_cast<std::int64_t>(part.bytes_read + part.bytes_written));
-    }
-    if (!resized) continue;
-    kernel.program =
-        rescheduled(kernel.program, from, kernel, largest, moved, !entry.device.is_cpu());
-    if (kernel.program == nullptr) return nullptr;
-  }
+  maker.set_offsets(std::move(offsets));
+  if (!maker.make(draft.steps, steps.steps, steps.costs)) return nullptr;
   plan->results = draft.results;
   plan->donor = draft.donor;
   plan->arg_map = draft.arg_map;

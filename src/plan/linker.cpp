@@ -104,7 +104,8 @@ class Linker {
   void append_step(const Part& part, std::size_t step);
   Draft::Segment renamed(const Part& part, const kernel::Program& program,
                          const Draft::Segment& segment);
-  BufferRef renamed(const Part& part, BufferRef buffer) const;
+  Draft::Draw renamed(const Part& part, const Draft::Draw& from);
+  static void rename(const Part& part, Draft::Place& place);
   void settle();
   template <class Visit>
   void visit_buffers(const Visit& visit);
@@ -257,23 +258,31 @@ void Linker::take_results(const Part& part) {
   }
 }
 
-BufferRef Linker::renamed(const Part& part, BufferRef buffer) const {
+// Names the buffer of a stretch as one of the batch. Temporaries of a loop's body stay its own.
+void Linker::rename(const Part& part, Draft::Place& place) {
+  if (place.own) return;
+  BufferRef& buffer = place.buffer;
   switch (buffer.kind) {
-    case BufferRef::Kind::Leaf:
-      return part.leaves[buffer.index];
+    case BufferRef::Kind::Leaf: {
+      const BufferRef& leaf = part.leaves[buffer.index];
+      buffer.kind = leaf.kind;
+      buffer.index = leaf.index;
+      break;
+    }
     case BufferRef::Kind::Output:
-      return {BufferRef::Kind::Output, part.first_output + buffer.index, 0};
+      buffer.index += part.first_output;
+      break;
     case BufferRef::Kind::Temp:
+      buffer.index += part.first_temporary;
       break;
   }
-  return {BufferRef::Kind::Temp, part.first_temporary + buffer.index, 0};
 }
 
 // The segment of a kernel with the buffers, arguments and sites of the batch.
 Draft::Segment Linker::renamed(const Part& part, const kernel::Program& program,
                                const Draft::Segment& segment) {
   Draft::Segment result = segment;
-  for (BufferRef& buffer : result.buffers) buffer = renamed(part, buffer);
+  for (Draft::Place& place : result.buffers) rename(part, place);
   result.first_arg = static_cast<std::uint32_t>(plan_.arg_map.size());
   for (std::size_t a = 0; a < program.args.size(); ++a) {
     plan_.arg_map.push_back(part.stretch->args[part.draft->draft.arg_map[segment.first_arg + a]]);
@@ -287,23 +296,29 @@ Draft::Segment Linker::renamed(const Part& part, const kernel::Program& program,
   return result;
 }
 
-void Linker::append_step(const Part& part, std::size_t number) {
-  const Draft::Draw& from = part.draft->draft.steps[number];
-  Draft::Draw& step = plan_.steps.emplace_back();
-  step.step = from.step;
-  step.overwrites = from.overwrites;
-  step.sizes = from.sizes;
-  if (from.scratch >= 0) step.scratch = static_cast<int>(part.first_temporary) + from.scratch;
+// A step with the buffers, arguments and sites of the batch; so are the steps of a loop.
+Draft::Draw Linker::renamed(const Part& part, const Draft::Draw& from) {
+  Draft::Draw step = from;
   if (const auto* kernel = std::get_if<KernelStep>(&from.step)) {
-    for (const Draft::Segment& segment : from.segments)
-      step.segments.push_back(renamed(part, *kernel->program, segment));
-    return;
+    for (Draft::Segment& segment : step.segments)
+      segment = renamed(part, *kernel->program, segment);
+    return step;
   }
-  step.reads = from.reads;
-  step.writes = from.writes;
   for (auto* list : {&step.reads, &step.writes}) {
-    for (Draft::Buffer& buffer : *list) buffer.buffer = renamed(part, buffer.buffer);
+    for (Draft::Buffer& buffer : *list) rename(part, buffer.place);
   }
+  if (from.loop == nullptr) return step;
+  auto loop = std::make_shared<Draft::Looped>(*from.loop);
+  for (Draft::LoopPart& body : loop->parts) {
+    for (Draft::Draw& draw : body.steps) draw = renamed(part, draw);
+  }
+  step.loop = std::move(loop);
+  return step;
+}
+
+void Linker::append_step(const Part& part, std::size_t number) {
+  Draft::Draw& step = plan_.steps.emplace_back(renamed(part, part.draft->draft.steps[number]));
+  if (step.scratch >= 0) step.scratch += static_cast<int>(part.first_temporary);
 }
 
 // A kernel for several elements of a list: the schedule of the one that moves most bytes.
@@ -372,17 +387,31 @@ void Linker::append_side_by_side(std::span<const Part> parts) {
   }
 }
 
+// Calls `visit` with every buffer of a step, and of the steps of a loop.
 template <class Visit>
-void Linker::visit_buffers(const Visit& visit) {
-  for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
-    Draft::Draw& step = plan_.steps[s];
-    for (Draft::Segment& segment : step.segments) {
-      for (BufferRef& buffer : segment.buffers) visit(s, buffer);
-    }
-    for (auto* list : {&step.reads, &step.writes}) {
-      for (Draft::Buffer& buffer : *list) visit(s, buffer.buffer);
+void visit_step(Draft::Draw& step, const Visit& visit) {
+  for (Draft::Segment& segment : step.segments) {
+    for (Draft::Place& place : segment.buffers) {
+      if (!place.own) visit(place.buffer);
     }
   }
+  for (auto* list : {&step.reads, &step.writes}) {
+    for (Draft::Buffer& buffer : *list) {
+      if (!buffer.place.own) visit(buffer.place.buffer);
+    }
+  }
+  if (step.loop == nullptr) return;
+  auto loop = std::make_shared<Draft::Looped>(*step.loop);
+  for (Draft::LoopPart& body : loop->parts) {
+    for (Draft::Draw& draw : body.steps) visit_step(draw, visit);
+  }
+  step.loop = std::move(loop);
+}
+
+template <class Visit>
+void Linker::visit_buffers(const Visit& visit) {
+  for (std::size_t s = 0; s < plan_.steps.size(); ++s)
+    visit_step(plan_.steps[s], [&](BufferRef& buffer) { visit(s, buffer); });
 }
 
 // Values that somebody holds become outputs, the others that cross from stretch to stretch
@@ -407,7 +436,8 @@ void Linker::settle() {
   const auto place = [&](BufferRef& buffer) {
     if (buffer.kind != BufferRef::Kind::Output) return;
     const Made& made = made_[buffer.index];
-    buffer = {made.is_held ? BufferRef::Kind::Output : BufferRef::Kind::Temp, made.number, 0};
+    buffer.kind = made.is_held ? BufferRef::Kind::Output : BufferRef::Kind::Temp;
+    buffer.index = made.number;
   };
   visit_buffers([&](std::size_t, BufferRef& buffer) { place(buffer); });
   std::sort(results_.begin(), results_.end(),
@@ -430,12 +460,12 @@ std::vector<OutputOrigin> origins_of(const Draft& plan) {
   };
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const Draft::Draw& step = plan.steps[s];
-    for (const Draft::Buffer& buffer : step.writes) note(buffer.buffer, s);
+    for (const Draft::Buffer& buffer : step.writes) note(buffer.place.buffer, s);
     const auto* kernel = std::get_if<KernelStep>(&step.step);
     if (kernel == nullptr) continue;
     for (const Draft::Segment& segment : step.segments) {
       for (std::size_t slot = 0; slot < segment.buffers.size(); ++slot) {
-        if (kernel->program->slots[slot].written) note(segment.buffers[slot], s);
+        if (kernel->program->slots[slot].written) note(segment.buffers[slot].buffer, s);
       }
     }
   }
@@ -447,7 +477,7 @@ std::vector<OutputOrigin> origins_of(const Draft& plan) {
       const auto* kernel = std::get_if<KernelStep>(&plan.steps[s].step);
       for (const Draft::Segment& segment : plan.steps[s].segments) {
         for (std::size_t slot = 0; slot < segment.buffers.size(); ++slot) {
-          const BufferRef& buffer = segment.buffers[slot];
+          const BufferRef& buffer = segment.buffers[slot].buffer;
           if (kernel->program->slots[slot].written && buffer.kind == BufferRef::Kind::Leaf &&
               static_cast<int>(buffer.index) == plan.donor[n])
             origins[n].step = static_cast<int>(s) + 1;

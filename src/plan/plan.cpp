@@ -57,9 +57,7 @@ class OpenPlanOfDraft final : public OpenPlan {
   }
   std::vector<std::string> guards() const override { return formulas_.guard_texts(); }
   std::size_t bytes() const override {
-    std::size_t bytes = sizeof *this + pattern_.bytes() + formulas_.bytes();
-    draft_.visit_extents([&](Extent) { bytes += sizeof(Extent); });
-    return bytes + draft_.steps.size() * sizeof(Draft::Draw);
+    return sizeof *this + pattern_.bytes() + formulas_.bytes() + draft_.bytes();
   }
 
  private:

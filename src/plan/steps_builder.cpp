@@ -471,7 +471,8 @@ Temporaries temporaries_of(const std::vector<StepDraft>& steps, const Values& va
   // Scratch memory first, then values by number: of equal sizes the first is placed first.
   for (std::size_t s = 0; s < steps.size(); ++s) {
     const Extent scratch = steps[s].call.scratch_bytes;
-    const bool needed = steps[s].segments.empty() && scratch.hint() > 0;
+    const bool is_loop = steps[s].call.loop >= 0;
+    const bool needed = steps[s].segments.empty() && (is_loop || scratch.hint() > 0);
     result.of_step.push_back(needed ? static_cast<int>(result.all.size()) : -1);
     if (needed) result.all.push_back({s, s, scratch});
   }

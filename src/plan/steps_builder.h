@@ -49,8 +49,9 @@ std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const Va
 std::string merging_text(const kernel::Program& program);
 inline constexpr std::uint64_t kMaxExtendedBytes = std::uint64_t{1} << 20;
 
-// The temporaries of the steps. Their numbers are listed by value, and by step for scratch memory;
-// -1 means none.
+// The temporaries of the steps, and the number of each: by value, and by step for scratch memory;
+// -1 for none. The scratch memory of a loop is as large as its bodies need, which is found out when
+// they are made.
 struct Temporaries {
   std::vector<Temporary> all;
   PerValue<int> of_value;

@@ -32,6 +32,16 @@ std::uint64_t bytes_of(const Call& call) {
   return bytes;
 }
 
+std::uint64_t bytes_of(const LoopStep& loop) {
+  std::uint64_t bytes = heap_bytes(loop.label) + heap_bytes(loop.parts) + heap_bytes(loop.results);
+  for (const LoopPart& part : loop.parts) {
+    bytes += heap_bytes(part.steps) + heap_bytes(part.costs);
+    for (const Step& step : part.steps)
+      bytes += std::visit([](const auto& one) { return bytes_of(one); }, step);
+  }
+  return bytes;
+}
+
 bool is_over(const DeviceRuntime& runtime) {
   const DeviceEntry& entry = runtime.entry;
   const std::uint64_t limit = entry.cached.limit.load(std::memory_order_relaxed);

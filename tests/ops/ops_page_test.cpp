@@ -246,11 +246,13 @@ calls::Tensors lone_inputs(const calls::Call& call, Device device) {
   return inputs;
 }
 
-// Returns the kinds of the steps that computing the results takes.
+// Kinds of the steps that computing the results takes; of a loop, of those that it runs.
 std::set<std::string> steps_of(const calls::Tensors& results) {
   std::set<std::string> kinds;
-  for (const StepInfo& step : explain(std::span<const Tensor>(results)).steps)
-    kinds.insert(step.kind);
+  for (const StepInfo& step : explain(std::span<const Tensor>(results)).steps) {
+    if (step.body.empty()) kinds.insert(step.kind);
+    for (const StepInfo& one : step.body) kinds.insert(one.kind);
+  }
   return kinds;
 }
 

@@ -58,8 +58,6 @@ TEST(PlanningCost, FanOverSeveralSpaces) { expect_linear<bench::MixedFan>(250); 
 TEST(PlanningCost, LargeFanOverSeveralSpaces) { expect_linear<bench::MixedFan>(1000); }
 TEST(PlanningCost, Independent) { expect_linear<bench::Independent>(500); }
 TEST(PlanningCost, AdamOfAThousandParameters) { expect_linear<bench::AdamStep>(500); }
-TEST(PlanningCost, LstmLength) { expect_linear<bench::Lstm>(50); }
-TEST(PlanningCost, LongLstm) { expect_linear<bench::Lstm>(110); }
 TEST(PlanningCost, AttentionStack) { expect_linear<bench::Transformer>(24, Arena::LeftOut, 2.6); }
 
 // Values worth storing are chosen for all layers at once.

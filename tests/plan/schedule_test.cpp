@@ -53,6 +53,18 @@ kernel::Program turned(DType dtype, int operands) {
   return b.finish(map_schedule());
 }
 
+// The iterations of a loop may use a part of a buffer that begins anywhere.
+TEST(ChooseSchedule, BuffersThatBeginAnywhereTakeNoVectors) {
+  const std::vector<std::int64_t> ints = {1024, 1024, 1024, 0};
+  const kernel::Schedule whole = plan::choose_schedule(copy(DType::f32), ints, 1000, true),
+                         part = plan::choose_schedule(copy(DType::f32), ints, 1000, true, false);
+  EXPECT_EQ(whole.vec, 4);
+  EXPECT_EQ(part.vec, 1);
+  const kernel::Program other = turned(DType::f32, 1);
+  EXPECT_GT(plan::choose_schedule(other, {1024, 1024}, 1000, true).vec, 1);
+  EXPECT_EQ(plan::choose_schedule(other, {1024, 1024}, 1000, true, false).vec, 1);
+}
+
 TEST(ChooseSchedule, MapsTakeVectorsOf16Bytes) {
   const std::vector<std::int64_t> ints = {1024, 1024, 1024, 0};
   EXPECT_EQ(words(copy(DType::f32), ints), "map vec 4");

@@ -46,6 +46,15 @@ bool is_empty(const plan::MatmulStep& step) {
   return step.m == 0 || step.n == 0 || step.batch == 0;
 }
 
+bool multiplies(const std::vector<plan::Step>& steps) {
+  return std::ranges::any_of(steps, [](const plan::Step& step) {
+    const auto* loop = std::get_if<plan::LoopStep>(&step);
+    if (loop == nullptr) return std::holds_alternative<plan::MatmulStep>(step);
+    return std::ranges::any_of(loop->parts,
+                               [](const plan::LoopPart& part) { return multiplies(part.steps); });
+  });
+}
+
 }  // namespace
 
 PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLibrary& matmuls,
@@ -56,53 +65,34 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
       cudnn_(cudnn),
       stream_number_(steps.stream),
       last_writers_(steps.output_bytes.size()) {
-  // The kernels that have to be found by their source, and the steps that launch them.
-  std::vector<kernel::KernelSource> sources;
-  struct Unknown {
-    std::size_t launch;
-    std::shared_ptr<const kernel::Program> program;
-  };
-  std::vector<Unknown> unknown;
-  const bool multiplies = std::ranges::any_of(steps.steps, [](const plan::Step& step) {
-    return std::holds_alternative<plan::MatmulStep>(step);
-  });
-  if (multiplies) matmuls_.open_stream(stream_number_, steps.low_memory);
+  std::vector<Unloaded> unloaded;
+  if (multiplies(steps.steps)) matmuls_.open_stream(stream_number_, steps.low_memory);
   std::uint32_t number = 0;
   for (const plan::Step& step : steps.steps) {
-    const std::size_t first = steps_.size();
-    if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
-      Launch launch = lay_out(*kernel_step);
-      launch.module = modules_.find(kernel_step->program);
-      if (launch.module == nullptr) {
-        unknown.push_back({steps_.size(), kernel_step->program});
-        sources.push_back(kernel::emit(*kernel_step->program, kernel::Dialect::Cuda));
-      }
-      steps_.emplace_back(std::move(launch));
-    } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
-      steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
-    } else if (const auto* sort = std::get_if<plan::SortStep>(&step)) {
-      for (SortLaunch& part : sort_launches(*sort, kernel::Dialect::Cuda)) {
-        unknown.push_back({steps_.size(), nullptr});
-        steps_.emplace_back(lay_out(part, sort->label));
-        sources.push_back(std::move(part.source));
+    if (const auto* loop = std::get_if<plan::LoopStep>(&step)) {
+      Turn& turn = order_.emplace_back();
+      for (const plan::LoopPart& part : loop->parts) {
+        const Iterations iterations{part.first, part.count};
+        const std::size_t begin = steps_.size();
+        for (const plan::Step& one : part.steps) add(one, iterations, unloaded);
+        turn.parts.push_back({iterations, begin, steps_.size()});
       }
     } else {
-      steps_.emplace_back(CudnnStep{step, cudnn_.checked_call(step)});
+      const std::size_t begin = steps_.size();
+      add(step, {}, unloaded);
+      for (std::size_t one = begin; one < steps_.size(); ++one)
+        order_.push_back({{{{}, one, one + 1}}});
     }
     // A sort of nothing is no step at all.
-    if (steps_.size() > first) {
+    if (order_.size() > numbers_.size()) {
       for (const plan::WrittenBuffer& written : plan::written_by(step)) {
         if (written.buffer.kind == plan::BufferRef::Kind::Output)
-          last_writers_[written.buffer.index] = steps_.size() - 1;
+          last_writers_[written.buffer.index] = order_.size() - 1;
       }
     }
-    numbers_.resize(steps_.size(), number++);
+    numbers_.resize(order_.size(), number++);
   }
-  const std::vector<Modules::Loaded> loaded = modules_.load(sources);
-  for (std::size_t n = 0; n < unknown.size(); ++n) {
-    std::get<Launch>(steps_[unknown[n].launch]).module = loaded[n];
-    if (unknown[n].program != nullptr) modules_.note(unknown[n].program, loaded[n]);
-  }
+  load(std::move(unloaded));
   for (auto& step : steps_) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
@@ -112,7 +102,41 @@ PreparedSteps::PreparedSteps(const Context& context, Modules& modules, MatmulLib
   count_work();
 }
 
-PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step) {
+void PreparedSteps::load(std::vector<Unloaded> unloaded) {
+  std::vector<kernel::KernelSource> sources;
+  sources.reserve(unloaded.size());
+  for (Unloaded& kernel : unloaded) sources.push_back(std::move(kernel.source));
+  const std::vector<Modules::Loaded> loaded = modules_.load(sources);
+  for (std::size_t n = 0; n < unloaded.size(); ++n) {
+    std::get<Launch>(steps_[unloaded[n].step]).module = loaded[n];
+    if (unloaded[n].program != nullptr) modules_.note(unloaded[n].program, loaded[n]);
+  }
+}
+
+void PreparedSteps::add(const plan::Step& step, Iterations iterations,
+                        std::vector<Unloaded>& unloaded) {
+  if (const auto* kernel_step = std::get_if<plan::KernelStep>(&step)) {
+    Launch launch = lay_out(*kernel_step, iterations);
+    launch.module = modules_.find(kernel_step->program);
+    if (launch.module == nullptr) {
+      unloaded.push_back({steps_.size(), kernel::emit(*kernel_step->program, kernel::Dialect::Cuda),
+                          kernel_step->program});
+    }
+    steps_.emplace_back(std::move(launch));
+  } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
+    steps_.emplace_back(ProductStep{*matmul, nullptr, {}, {}});
+  } else if (const auto* sort = std::get_if<plan::SortStep>(&step)) {
+    for (SortLaunch& part : sort_launches(*sort, kernel::Dialect::Cuda)) {
+      unloaded.push_back({steps_.size(), std::move(part.source), nullptr});
+      steps_.emplace_back(lay_out(part, sort->label));
+    }
+  } else {
+    steps_.emplace_back(CudnnStep{step, cudnn_.checked_call(step)});
+  }
+  iterations_.resize(steps_.size(), iterations);
+}
+
+PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step, Iterations iterations) {
   const kernel::Program& program = *step.program;
   Launch launch;
   launch.threads = static_cast<unsigned>(kernel::block_threads(program));
@@ -141,7 +165,10 @@ PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step) {
   }
   launch.blocks = grid_size(blocks, step.label);
   launch.table = table_words_;
-  table_words_ += launch.segments.size() * static_cast<std::size_t>(kernel::row_words(program));
+  launch.table_words =
+      launch.segments.size() * static_cast<std::size_t>(kernel::row_words(program));
+  launch.iterations = iterations;
+  table_words_ += launch.table_words * static_cast<std::size_t>(iterations.count);
   return launch;
 }
 
@@ -157,25 +184,22 @@ PreparedSteps::Launch PreparedSteps::lay_out(const SortLaunch& part, const std::
 void PreparedSteps::lower(ProductStep& product) {
   if (product.generic.module != nullptr) return;
   const plan::KernelStep step = lower_matmul(product.step);
-  product.generic = lay_out(step);
+  product.generic = lay_out(step, {});
   product.generic.module =
       modules_.load({kernel::emit(*step.program, kernel::Dialect::Cuda)}).front();
 }
 
 void PreparedSteps::count_work() {
   launches_ = library_calls_ = 0;
-  for (const auto& step : steps_) {
-    if (const auto* launch = std::get_if<Launch>(&step)) {
-      launches_ += launch->blocks > 0 ? 1 : 0;
-    } else if (!std::holds_alternative<ProductStep>(step)) {
-      ++library_calls_;
-    } else {
-      const auto& product = std::get<ProductStep>(step);
-      if (product.product != nullptr) {
-        ++library_calls_;
-      } else {
-        launches_ += product.generic.blocks > 0 ? 1 : 0;
-      }
+  for (std::size_t n = 0; n < steps_.size(); ++n) {
+    const auto times = static_cast<std::uint64_t>(iterations_[n].count);
+    const auto* launch = std::get_if<Launch>(&steps_[n]);
+    const auto* product = std::get_if<ProductStep>(&steps_[n]);
+    if (product != nullptr && product->product == nullptr) launch = &product->generic;
+    if (launch == nullptr) {
+      library_calls_ += times;
+    } else if (launch->blocks > 0) {
+      launches_ += times;
     }
   }
 }
@@ -186,10 +210,12 @@ void PreparedSteps::bind(const Bound& bound) {
     auto* product = std::get_if<ProductStep>(&step);
     if (product == nullptr || is_empty(product->step)) continue;
     const plan::MatmulStep& matmul = product->step;
+    const auto operand = [&](const plan::BufferRef& buffer, std::int64_t offset) {
+      return least_aligned(element(bound[buffer], offset, matmul.dtype), buffer);
+    };
     const Alignment alignment =
-        alignment_of(element(bound[matmul.a], matmul.offset_a, matmul.dtype),
-                     element(bound[matmul.b], matmul.offset_b, matmul.dtype),
-                     bound[matmul.c] | (matmul.uses_other() ? bound[matmul.other] : 0));
+        alignment_of(operand(matmul.a, matmul.offset_a), operand(matmul.b, matmul.offset_b),
+                     operand(matmul.c, 0) | (matmul.uses_other() ? operand(matmul.other, 0) : 0));
     if (alignment == product->alignment) continue;
     product->product = matmuls_.product(matmul, alignment, stream_number_);
     product->alignment = alignment;
@@ -205,18 +231,33 @@ void PreparedSteps::fill_tables(const Bound& bound, std::vector<std::uint64_t>& 
   for (const auto& step : steps_) {
     const auto* launch = std::get_if<Launch>(&step);
     if (launch == nullptr) continue;
-    for (const Launch::Segment& segment : launch->segments) {
-      words.push_back(static_cast<std::uint64_t>(segment.first_block));
-      for (const std::int64_t value : segment.binding.ints) {
-        words.push_back(static_cast<std::uint64_t>(value));
+    Bound now = bound;
+    for (std::int64_t n = 0; n < launch->iterations.count; ++n) {
+      now.iteration = launch->iterations.first + n;
+      for (const Launch::Segment& segment : launch->segments) {
+        words.push_back(static_cast<std::uint64_t>(segment.first_block));
+        for (const std::int64_t value : segment.binding.ints) {
+          words.push_back(static_cast<std::uint64_t>(value));
+        }
+        for (const plan::BufferRef& buffer : segment.binding.buffers) words.push_back(now[buffer]);
+        words.push_back(segment.binding.first_arg);
       }
-      for (const plan::BufferRef& buffer : segment.binding.buffers) words.push_back(bound[buffer]);
-      words.push_back(segment.binding.first_arg);
     }
   }
 }
 
 void PreparedSteps::issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const {
+  Bound now = bound;
+  for (const Turn::Part& part : order_[step].parts) {
+    for (std::int64_t n = 0; n < part.iterations.count; ++n) {
+      now.iteration = part.iterations.first + n;
+      for (std::size_t one = part.begin; one < part.end; ++one) issue_one(one, now, place);
+    }
+  }
+}
+
+void PreparedSteps::issue_one(std::size_t step, const Bound& bound,
+                              const LaunchPlace& place) const {
   if (const auto* launch = std::get_if<Launch>(&steps_[step])) {
     issue_launch(*launch, bound, place);
     return;
@@ -244,7 +285,7 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
                                  const LaunchPlace& place) const {
   if (launch.blocks == 0) return;
   if (launch.horizontal) {
-    issue_horizontal(launch, place);
+    issue_horizontal(launch, bound.iteration, place);
     return;
   }
   std::array<CUdeviceptr, kMaxBuffers + 2> addresses;
@@ -266,8 +307,11 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
                  "launching a kernel");
 }
 
-void PreparedSteps::issue_horizontal(const Launch& launch, const LaunchPlace& place) const {
-  CUdeviceptr table = place.tables + launch.table * sizeof(std::uint64_t);
+void PreparedSteps::issue_horizontal(const Launch& launch, std::int64_t iteration,
+                                     const LaunchPlace& place) const {
+  const auto turn = static_cast<std::size_t>(iteration - launch.iterations.first);
+  CUdeviceptr table =
+      place.tables + (launch.table + turn * launch.table_words) * sizeof(std::uint64_t);
   int segments = static_cast<int>(launch.segments.size());
   CUdeviceptr args = place.args, error = place.error;
   std::array<void*, 4> parameters{&table, &segments};

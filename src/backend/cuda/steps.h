@@ -40,9 +40,10 @@ class PreparedSteps {
   std::size_t table_words() const { return table_words_; }
   void fill_tables(const Bound& bound, std::vector<std::uint64_t>& words) const;
 
-  std::size_t size() const { return steps_.size(); }
+  std::size_t size() const { return order_.size(); }
   // The plan's step number of each prepared step; a sort has several.
   std::span<const std::uint32_t> numbers() const { return numbers_; }
+  // Enqueues all iterations of a loop.
   void issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const;
 
   // The totals for issuing every step once.
@@ -53,6 +54,10 @@ class PreparedSteps {
   std::optional<std::size_t> last_writer(std::size_t output) const { return last_writers_[output]; }
 
  private:
+  // The iterations in which a step runs: of a step outside loops, one.
+  struct Iterations {
+    std::int64_t first = 0, count = 1;
+  };
   struct Launch {
     Modules::Loaded module;
     unsigned blocks = 0, threads = 0;  // 0 blocks: nothing to do
@@ -67,6 +72,8 @@ class PreparedSteps {
     };
     std::vector<Segment> segments;
     std::size_t table = 0;
+    std::size_t table_words = 0;  // of one iteration; the tables of the others follow
+    Iterations iterations;
   };
   struct ProductStep {
     plan::MatmulStep step;
@@ -80,14 +87,34 @@ class PreparedSteps {
     std::shared_ptr<const CudnnCall> call;
   };
 
+  // What is issued in one go: steps, those of a loop part by part.
+  struct Turn {
+    struct Part {
+      Iterations iterations;
+      std::size_t begin, end;  // in steps_
+    };
+    std::vector<Part> parts;
+  };
+
+  // A kernel whose module is not known yet.
+  struct Unloaded {
+    std::size_t step;  // in steps_
+    kernel::KernelSource source;
+    std::shared_ptr<const kernel::Program> program;  // that the source was emitted from, if any
+  };
+  // Adds a step. Kernels whose modules are not known are added to `unloaded`.
+  void add(const plan::Step& step, Iterations iterations, std::vector<Unloaded>& unloaded);
+  void load(std::vector<Unloaded> unloaded);
   // Prepares a launch without its module.
-  Launch lay_out(const plan::KernelStep& step);
+  Launch lay_out(const plan::KernelStep& step, Iterations iterations);
   static Launch lay_out(const SortLaunch& part, const std::string& label);
   // Compiles the generic lowering of a product unless that is done already.
   void lower(ProductStep& product);
   void count_work();
+  void issue_one(std::size_t step, const Bound& bound, const LaunchPlace& place) const;
   void issue_launch(const Launch& launch, const Bound& bound, const LaunchPlace& place) const;
-  void issue_horizontal(const Launch& launch, const LaunchPlace& place) const;
+  void issue_horizontal(const Launch& launch, std::int64_t iteration,
+                        const LaunchPlace& place) const;
 
   const Context& context_;
   Modules& modules_;
@@ -95,6 +122,8 @@ class PreparedSteps {
   CudnnLibrary& cudnn_;
   const std::size_t stream_number_;  // of the compute stream that it runs in
   std::vector<std::variant<Launch, ProductStep, CudnnStep>> steps_;
+  std::vector<Iterations> iterations_;  // of each of them
+  std::vector<Turn> order_;
   std::vector<std::uint32_t> numbers_;
   std::vector<std::optional<std::size_t>> last_writers_;
   std::size_t table_words_ = 0;

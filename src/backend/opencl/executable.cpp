@@ -27,18 +27,35 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
     arg_bytes_ = steps.arg_words * sizeof(std::uint64_t);
     args_ = device_->allocate(arg_bytes_, "the argument block of a plan");
   }
-  // Products become kernels too, and all kernels are built in parallel.
-  struct Prepared {
-    plan::Step step;
-    std::optional<GemmLaunches> product;
-  };
-  std::vector<Prepared> prepared;
   std::vector<Compiler::Wanted> kernels;
-  Compiler::Programs known;
-  prepared.reserve(steps.steps.size());
-  bool checks = false;
-  for (const plan::Step& step : steps.steps) {
-    Prepared& next = prepared.emplace_back(Prepared{step, std::nullopt});
+  Compiler::Programs known;  // kept until the kernels are made
+  const std::vector<Prepared> prepared = prepare(steps.steps, kernels, known);
+  if (checks_indices_) {
+    error_ = device_->allocate(sizeof(kernel::ErrorRecord), "the error record of a plan");
+    write_error({});
+  }
+  // All kernels are built in parallel.
+  const Compiler::Programs programs = device_->compiler().prepare(std::move(kernels));
+  for (const Prepared& next : prepared) {
+    add(next, launches_);
+    numbers_.resize(launches_.size(), static_cast<std::uint32_t>(&next - prepared.data()));
+  }
+  measure();
+}
+
+std::vector<OpenClExecutable::Prepared> OpenClExecutable::prepare(
+    const std::vector<plan::Step>& steps, std::vector<Compiler::Wanted>& kernels,
+    Compiler::Programs& known) {
+  std::vector<Prepared> prepared;
+  prepared.reserve(steps.size());
+  for (const plan::Step& step : steps) {
+    Prepared& next = prepared.emplace_back(Prepared{step});
+    if (const auto* loop = std::get_if<plan::LoopStep>(&step)) {
+      for (const plan::LoopPart& part : loop->parts)
+        next.parts.push_back(prepare(part.steps, kernels, known));
+      continue;
+    }
+    // The kernels' labels are those of the caller's steps, which live on.
     if (const auto* product = std::get_if<plan::MatmulStep>(&step)) {
       if (takes_tiles(device_->info(), *product)) {
         next.product = product_launches(device_->info(), *product);
@@ -46,10 +63,12 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
           kernels.push_back({launch.source, &product->label});
       } else {
         next.step = lower_matmul(*product);
+        const auto& kernel = std::get<plan::KernelStep>(next.step);
+        kernels.push_back(
+            {kernel::emit(*kernel.program, kernel::Dialect::OpenCL), &product->label});
       }
-    }
-    if (const auto* kernel = std::get_if<plan::KernelStep>(&next.step)) {
-      checks |= kernel::analyze(*kernel->program).has_bounded;
+    } else if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
+      checks_indices_ |= kernel::analyze(*kernel->program).has_bounded;
       if (Compiler::Program built = device_->compiler().find(kernel->program)) {
         known.push_back(std::move(built));
       } else {
@@ -58,47 +77,50 @@ OpenClExecutable::OpenClExecutable(std::shared_ptr<DeviceContext> device,
       }
     }
   }
-  if (checks) {
-    error_ = device_->allocate(sizeof(kernel::ErrorRecord), "the error record of a plan");
-    write_error({});
-  }
-  const Compiler::Programs programs = device_->compiler().prepare(std::move(kernels));
-  for (const Prepared& next : prepared) {
-    if (next.product) {
-      launches_.push_back(std::make_unique<GemmKernelsLaunch>(
-          *device_, std::get<plan::MatmulStep>(next.step), *next.product));
-    } else {
-      std::visit(
-          [this](const auto& kind) {
-            if constexpr (requires { this->add(kind); }) {
-              add(kind);
-            } else {
-              throw BackendError(
-                  fmt::format("{}: OpenCL has no library for this call", kind.label));
-            }
-          },
-          next.step);
-    }
-    numbers_.resize(launches_.size(), static_cast<std::uint32_t>(&next - prepared.data()));
-  }
-  measure();
+  return prepared;
 }
 
-void OpenClExecutable::add(const plan::KernelStep& step) {
+void OpenClExecutable::add(const Prepared& step, Launches& launches) {
+  if (step.product) {
+    launches.push_back(std::make_unique<GemmKernelsLaunch>(
+        *device_, std::get<plan::MatmulStep>(step.step), *step.product));
+    return;
+  }
+  if (const auto* loop = std::get_if<plan::LoopStep>(&step.step)) {
+    std::vector<LoopLaunch::Part> parts;
+    for (std::size_t n = 0; n < step.parts.size(); ++n) {
+      parts.push_back({.first = loop->parts[n].first, .count = loop->parts[n].count});
+      for (const Prepared& one : step.parts[n]) add(one, parts.back().launches);
+    }
+    launches.push_back(std::make_unique<LoopLaunch>(std::move(parts)));
+    return;
+  }
+  std::visit(
+      [&](const auto& kind) {
+        if constexpr (requires { this->add(kind, launches); }) {
+          add(kind, launches);
+        } else {
+          throw BackendError(fmt::format("{}: OpenCL has no library for this call", kind.label));
+        }
+      },
+      step.step);
+}
+
+void OpenClExecutable::add(const plan::KernelStep& step, Launches& launches) {
   if (step.program->schedule.horizontal) {
-    launches_.push_back(std::make_unique<HorizontalLaunch>(*device_, step, blocks()));
+    launches.push_back(std::make_unique<HorizontalLaunch>(*device_, step, blocks()));
     return;
   }
   for (const plan::Binding& binding : step.segments) {
     if (kernel::block_count(*step.program, binding.ints) == 0) continue;
-    launches_.push_back(
+    launches.push_back(
         std::make_unique<KernelLaunch>(*device_, step.program, binding, blocks(), step.label));
   }
 }
 
-void OpenClExecutable::add(const plan::SortStep& step) {
+void OpenClExecutable::add(const plan::SortStep& step, Launches& launches) {
   for (const SortLaunch& launch : sort_launches(step, kernel::Dialect::OpenCL))
-    launches_.push_back(std::make_unique<KernelLaunch>(*device_, launch, step.label));
+    launches.push_back(std::make_unique<KernelLaunch>(*device_, launch, step.label));
 }
 
 void OpenClExecutable::run(std::span<const Address> leaves, std::span<const Address> outputs,
@@ -129,7 +151,7 @@ void OpenClExecutable::enqueue(std::span<const Address> leaves, std::span<const 
     device_->timeline().set_span({.plan = plan_, .step = numbers_[i], .stream = stream_number_});
     const std::uint64_t enqueued = device_->enqueued();
     try {
-      launches_[i]->enqueue();
+      launches_[i]->enqueue(buffers);
     } catch (...) {
       if (device_->enqueued() != enqueued)
         issued = numbers_[i] + 1;  // some kernels of this launch were enqueued

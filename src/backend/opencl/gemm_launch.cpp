@@ -65,7 +65,7 @@ void GemmKernelsLaunch::bind(const RunBuffers& buffers) {
   }
 }
 
-void GemmKernelsLaunch::enqueue() {
+void GemmKernelsLaunch::enqueue(const RunBuffers&) {
   for (Phase& phase : phases_) {
     for (std::size_t slot = 0; slot < phase.buffers.size(); ++slot) {
       // Always rebound, because a later plan may have enlarged the scratch memory.

@@ -23,7 +23,7 @@ class GemmKernelsLaunch final : public Launch {
                     const GemmLaunches& launches);
 
   void bind(const RunBuffers& buffers) override;
-  void enqueue() override;
+  void enqueue(const RunBuffers& buffers) override;
 
  private:
   struct Phase {

@@ -164,8 +164,8 @@ HeldBytes HorizontalLaunch::held() const {
   return held;
 }
 
-void HorizontalLaunch::enqueue() {
-  for (KernelLaunch* launch : alone_) launch->enqueue();
+void HorizontalLaunch::enqueue(const RunBuffers& buffers) {
+  for (KernelLaunch* launch : alone_) launch->enqueue(buffers);
   for (std::size_t i = 0; i < used_parts_; ++i) {
     enqueue_blocks(device_, parts_[i].kernel.get(), parts_[i].content.blocks, threads_);
   }

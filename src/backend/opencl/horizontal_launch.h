@@ -20,7 +20,7 @@ class HorizontalLaunch final : public Launch {
   HorizontalLaunch(DeviceContext& device, const plan::KernelStep& step, const PlanBlocks& blocks);
 
   void bind(const RunBuffers& buffers) override;
-  void enqueue() override;
+  void enqueue(const RunBuffers& buffers) override;
   HeldBytes held() const override;
 
  private:

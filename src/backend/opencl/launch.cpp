@@ -31,15 +31,10 @@ void bind_buffer(cl_kernel kernel, std::size_t slot, Address address, bool rebin
 }
 
 Address RunBuffers::at(const plan::BufferRef& ref) const {
-  switch (ref.kind) {
-    case plan::BufferRef::Kind::Leaf:
-      return leaves[ref.index];
-    case plan::BufferRef::Kind::Output:
-      return outputs[ref.index];
-    case plan::BufferRef::Kind::Temp:
-      break;
-  }
-  return {arena.base, arena.offset + ref.offset};
+  const Address& start = ref.kind == plan::BufferRef::Kind::Leaf     ? leaves[ref.index]
+                         : ref.kind == plan::BufferRef::Kind::Output ? outputs[ref.index]
+                                                                     : arena;
+  return {start.base, start.offset + ref.offset_in(iteration)};
 }
 
 void enqueue_blocks(DeviceContext& device, cl_kernel kernel, std::size_t blocks,
@@ -88,6 +83,43 @@ void KernelLaunch::bind(const RunBuffers& buffers) {
     bind_buffer(kernel_.get(), slot, buffers.at(refs_[slot]), buffers.rebind, bound_[slot]);
 }
 
-void KernelLaunch::enqueue() { enqueue_blocks(device_, kernel_.get(), blocks_, threads_); }
+void KernelLaunch::enqueue(const RunBuffers&) {
+  enqueue_blocks(device_, kernel_.get(), blocks_, threads_);
+}
+
+void LoopLaunch::bind(const RunBuffers& buffers) {
+  RunBuffers now = buffers;
+  for (const Part& part : parts_) {
+    now.iteration = part.first;
+    for (const auto& launch : part.launches) launch->bind(now);
+  }
+}
+
+// What `rebind` asks for was done for the first iteration.
+void LoopLaunch::enqueue(const RunBuffers& buffers) {
+  RunBuffers now = buffers;
+  now.rebind = false;
+  for (const Part& part : parts_) {
+    for (now.iteration = part.first; now.iteration < part.first + part.count; ++now.iteration) {
+      for (const auto& launch : part.launches) {
+        launch->bind(now);
+        launch->enqueue(now);
+      }
+    }
+  }
+}
+
+HeldBytes LoopLaunch::held() const {
+  HeldBytes held{.host = sizeof(*this) + heap_bytes(parts_)};
+  for (const Part& part : parts_) {
+    held.host += heap_bytes(part.launches);
+    for (const auto& launch : part.launches) {
+      const HeldBytes more = launch->held();
+      held.host += more.host;
+      held.device += more.device;
+    }
+  }
+  return held;
+}
 
 }  // namespace volta::opencl

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -17,13 +19,14 @@
 
 namespace volta::opencl {
 
-// The buffers of one run.
+// The buffers of one run, or of an iteration of a loop.
 struct RunBuffers {
   std::span<const Address> leaves;
   std::span<const Address> outputs;
   Address arena;
   // Set if known handles may now name other objects, so that everything has to be bound again.
   bool rebind = false;
+  std::int64_t iteration = 0;
 
   Address at(const plan::BufferRef& ref) const;
 };
@@ -43,8 +46,8 @@ class Launch {
   // Does everything that can fail for lack of memory or a compiler. Runs for all launches before
   // any of them is enqueued.
   virtual void bind(const RunBuffers& buffers) = 0;
-  // Enqueues the launch and counts its kernels.
-  virtual void enqueue() = 0;
+  // Enqueues the launch and counts its kernels. `buffers` are those that it was bound to.
+  virtual void enqueue(const RunBuffers& buffers) = 0;
   // Estimates of the memory that the launch holds after it was bound.
   virtual HeldBytes held() const { return {.host = kKernelObjectBytes}; }
 
@@ -73,7 +76,7 @@ class KernelLaunch final : public Launch {
   KernelLaunch(DeviceContext& device, const SortLaunch& launch, const std::string& label);
 
   void bind(const RunBuffers& buffers) override;
-  void enqueue() override;
+  void enqueue(const RunBuffers& buffers) override;
   HeldBytes held() const override {
     return {.host = kKernelObjectBytes + sizeof(*this) + heap_bytes(refs_) + heap_bytes(bound_)};
   }
@@ -85,6 +88,24 @@ class KernelLaunch final : public Launch {
   std::size_t blocks_ = 0;
   std::vector<plan::BufferRef> refs_;
   std::vector<std::optional<Address>> bound_;  // one per slot
+};
+
+// A loop: the launches of an iteration are bound anew for each.
+class LoopLaunch final : public Launch {
+ public:
+  struct Part {
+    std::int64_t first = 0, count = 0;
+    std::vector<std::unique_ptr<Launch>> launches = {};
+  };
+  explicit LoopLaunch(std::vector<Part> parts) : parts_(std::move(parts)) {}
+
+  // Binds the first iteration of each part, so that what is allocated then is there.
+  void bind(const RunBuffers& buffers) override;
+  void enqueue(const RunBuffers& buffers) override;
+  HeldBytes held() const override;
+
+ private:
+  std::vector<Part> parts_;
 };
 
 }  // namespace volta::opencl

@@ -7,6 +7,7 @@
 #include "backend/registry.h"
 #include "plan/calls/attention.h"
 #include "plan/calls/convolution.h"
+#include "plan/calls/loop.h"
 #include "plan/calls/matmul.h"
 #include "plan/calls/sort.h"
 
@@ -31,7 +32,7 @@ const char* text_of(Activation activation) {
 
 const Call* call_of(const Step& step) {
   static const Call* const calls[] = {&matmul_call(), &convolution_call(), &attention_call(),
-                                      &sort_call()};
+                                      &sort_call(), &loop_call()};
   for (const Call* call : calls) {
     if (call->alternative() == step.index()) return call;
   }

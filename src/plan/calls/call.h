@@ -48,6 +48,7 @@ struct CallDraft {
   Extent scratch_bytes = 0;  // arena memory that the call uses as scratch
   // The sizes of the step, as Call::resize takes them; none if they are not open.
   std::vector<Extent> sizes = {};
+  int loop = -1;  // of a loop: which of Graph::loops
 };
 
 // A buffer that a call reads or writes.

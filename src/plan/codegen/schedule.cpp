@@ -39,9 +39,10 @@ constexpr std::int64_t kKept512 = 76, kPeeled512 = 100, kKept1024 = 40, kElement
 
 class Chooser {
  public:
-  Chooser(const kernel::Program& program, const std::vector<std::int64_t>& ints)
+  Chooser(const kernel::Program& program, const std::vector<std::int64_t>& ints, bool aligned)
       : program_(program),
         ints_(ints),
+        aligned_(aligned),
         live_(kernel::live_instructions(program)),
         dependence_(kernel::axis_dependence(program)) {
     for (int n = 0; n < static_cast<int>(program.axes.size()); ++n) {
@@ -115,6 +116,7 @@ class Chooser {
   // Returns how many of the largest elements fit into 16 bytes if most accesses read neighbouring
   // points of `axis` from adjacent memory, otherwise 1.
   int widest_vector(int axis) const {
+    if (!aligned_) return 1;
     int side_by_side = 0, scattered = 0;
     std::int64_t size = 1;
     for (int n = 0; n < instr_count(); ++n) {
@@ -153,7 +155,7 @@ class Chooser {
       if (kernel::tile_bytes(program_, best, side) > kTileBytes) continue;
       program_.schedule.tile = side;
       program_.schedule.tile_axis = best;
-      program_.schedule.vec = static_cast<int>(std::min<std::int64_t>(16 / size, 8));
+      program_.schedule.vec = aligned_ ? static_cast<int>(std::min<std::int64_t>(16 / size, 8)) : 1;
       return;
     }
   }
@@ -280,6 +282,7 @@ class Chooser {
 
   kernel::Program program_;
   const std::vector<std::int64_t>& ints_;
+  const bool aligned_;
   const std::vector<bool> live_;
   const std::vector<std::uint64_t> dependence_;
   std::int64_t rows_ = 1, length_ = 1;
@@ -289,8 +292,8 @@ class Chooser {
 }  // namespace
 
 Schedule choose_schedule(const kernel::Program& program, const std::vector<std::int64_t>& ints,
-                         std::int64_t largest, bool massively_parallel) {
-  return Chooser(program, ints).choose(largest, massively_parallel);
+                         std::int64_t largest, bool massively_parallel, bool aligned) {
+  return Chooser(program, ints, aligned).choose(largest, massively_parallel);
 }
 
 }  // namespace volta::plan

@@ -8,11 +8,13 @@
 
 namespace volta::plan {
 
-// Returns the schedule of a program that is bound to `ints`. `largest` is the number of elements of
-// its largest buffer, and `massively_parallel` is true for a GPU. The result depends only on the
-// arguments, and on sizes only by classes, so that few kernels serve every size.
+// The schedule of a program that is bound to `ints`. `largest`: elements of its largest buffer.
+// massively_parallel: for a GPU. aligned: whether all buffers begin where vectors may be loaded. A
+// function of its arguments alone, and of sizes only by classes:
+// few kernels serve every size.
 VOLTA_BACKEND_API kernel::Schedule choose_schedule(const kernel::Program& program,
                                                    const std::vector<std::int64_t>& ints,
-                                                   std::int64_t largest, bool massively_parallel);
+                                                   std::int64_t largest, bool massively_parallel,
+                                                   bool aligned = true);
 
 }  // namespace volta::plan

@@ -14,6 +14,11 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
   Walker walker(values, grouping);
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     Group& group = grouping.groups[g];
+    if (group.is_call) {
+      // Its results may have different shapes.
+      group.space = space_of_root(values, group.roots.front());
+      continue;
+    }
     // Reductions come first, because the other roots are laid over their spaces.
     std::optional<Space> space;
     for (const bool reduces : {true, false}) {
@@ -26,7 +31,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
       }
     }
     group.space = std::move(*space);
-    if (group.roots.size() == 1 || group.is_call) continue;
+    if (group.roots.size() == 1) continue;
     for (const int root : group.roots) {
       if (!walker.fits(root, static_cast<int>(g))) return false;
     }

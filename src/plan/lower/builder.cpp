@@ -1,4 +1,4 @@
-// Inserts values and merges equal ones.
+// Inserting values: equal ones are merged.
 #include "plan/lower/builder.h"
 
 #include <cstdint>
@@ -28,20 +28,15 @@ std::string merge_key(const Value& v) {
                                static_cast<int>(v.dtype),
                                static_cast<int>(v.op),
                                static_cast<int>(v.reduce),
-                               v.in[0],
-                               v.in[1],
-                               v.in[2],
-                               v.in[3],
-                               v.in[4],
-                               v.in[5],
                                v.number,
                                v.shape.rank()};
   const auto call = reinterpret_cast<std::uintptr_t>(v.call);
   const std::size_t numbers = static_cast<std::size_t>(v.shape.rank()) + v.attrs.size();
-  // Reserves room for what insert() appends, too.
-  key.reserve(sizeof head + 2 * numbers * sizeof(std::int64_t) + sizeof v.constant + sizeof call +
-              sizeof v.epoch + sizeof v.phase);
+  // Room for what insert() appends, too.
+  key.reserve(sizeof head + v.in.size() * sizeof(ValueId) + 2 * numbers * sizeof(std::int64_t) +
+              sizeof v.constant + sizeof call + sizeof v.epoch + sizeof v.phase);
   put(key, head, sizeof head);
+  put(key, v.in.begin(), v.in.size() * sizeof(ValueId));
   for (const Extent size : v.shape) put(key, size);
   for (const Extent attr : v.attrs) put(key, attr);
   put(key, &v.constant, sizeof v.constant);

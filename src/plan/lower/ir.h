@@ -7,7 +7,9 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/record/node.h"
@@ -25,6 +27,7 @@ struct DeviceEntry;
 namespace volta::plan {
 
 class Call;
+struct Loop;
 
 enum class ValueKind : std::uint8_t {
   Leaf,    // number: the leaf's number in the view
@@ -48,30 +51,39 @@ enum class ValueKind : std::uint8_t {
   Scan,    // running sum; attrs: {axis, reverse}. in: operand, and the initial values, in the shape
            // without the axis
   Gather,  // in: source [n, rest...], index (Bounded)
-  Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}. Gives the number of
-           // those of the count keys at offset + i * stride that are smaller than the value (i32)
-  Call,    // a library call of the kind `call`, which also defines the attributes
-  StepResult,  // in: a Call. Its result `number`, from 1 on
-  Placed,      // in: a value, which is written into the memory of the Join that takes it
-  Join,  // in: two Placed values or Joins, concatenated along attrs[0]. The kernels that compute
-         // them write them into its memory, so it is no step of its own (joins.cpp)
+  Search,  // in: ascending keys [n], value; attrs: {offset, stride, count}: how many of the count
+           // keys at offset + i * stride are smaller than the value (i32)
+  Call,    // a library call: `call` tells which; its file in plan/calls packs the attributes. Of a
+           // loop, number: which of Graph::loops
+  StepResult,  // in: a Call: its result `number`, from 1 on
+  Placed,      // in: a value, as it is: in memory, where the Join that takes it wants it
+  Join,        // in: two Placed values or Joins, one after the other along attrs[0]: written by
+               // those who compute them, no step of its own (joins.cpp)
 };
 
-// The operands of a value.
+// The values that a value is computed from: six, some of them none, or as many as a loop reads.
 class Operands {
  public:
   Operands() = default;
-  Operands(std::initializer_list<ValueId> ids) { std::copy(ids.begin(), ids.end(), ids_.begin()); }
-  ValueId& operator[](std::size_t i) { return ids_[i]; }
-  ValueId operator[](std::size_t i) const { return ids_[i]; }
-  std::size_t size() const { return ids_.size(); }
-  auto begin() { return ids_.begin(); }
-  auto end() { return ids_.end(); }
-  auto begin() const { return ids_.begin(); }
-  auto end() const { return ids_.end(); }
+  Operands(std::initializer_list<ValueId> ids) { std::copy(ids.begin(), ids.end(), few_.begin()); }
+  explicit Operands(std::vector<ValueId> ids) {
+    if (ids.size() > few_.size()) {
+      many_ = std::move(ids);
+    } else {
+      std::copy(ids.begin(), ids.end(), few_.begin());
+    }
+  }
+  ValueId& operator[](std::size_t i) { return begin()[i]; }
+  ValueId operator[](std::size_t i) const { return begin()[i]; }
+  std::size_t size() const { return many_.empty() ? few_.size() : many_.size(); }
+  ValueId* begin() { return many_.empty() ? few_.data() : many_.data(); }
+  ValueId* end() { return begin() + size(); }
+  const ValueId* begin() const { return many_.empty() ? few_.data() : many_.data(); }
+  const ValueId* end() const { return begin() + size(); }
 
  private:
-  std::array<ValueId, 6> ids_;
+  std::array<ValueId, 6> few_;
+  std::vector<ValueId> many_;
 };
 
 struct Value {
@@ -118,7 +130,11 @@ struct Graph {
   // For each node of the view, its value; none for an operation with several results.
   std::vector<ValueId> node_values = {};
   std::unordered_map<const graph::Node*, ValueId> leaf_values = {};
-  // Images that are best stored with channels last, for the layout pass.
+  // The loops, which Calls name by number (plan/calls/loop.h).
+  std::vector<std::shared_ptr<const Loop>> loops = {};
+  // Of the body of a loop: the values that an iteration leaves in memory.
+  std::vector<ValueId> results = {};
+  // Images that had better lie in memory with their channels last; the layout pass takes them.
   std::vector<ValueId> channels_last = {};
 
   // The value of a node of the view or of a leaf; none for a number.

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plan/lower/batch_sizes.h"
@@ -53,6 +55,12 @@ class Lowering : public ValueBuilder {
   void end_phases() { origin_.phase = 0; }
   // A result without elements that still checks the (Bounded) indices.
   Expr checked_nothing(Expr indices);
+
+  // Adds a loop to the graph; its number there.
+  int add_loop(std::shared_ptr<const Loop> loop) {
+    graph_.loops.push_back(std::move(loop));
+    return static_cast<int>(graph_.loops.size()) - 1;
+  }
 
   // ---- Layout of images.
   // Marks images [n, channels, height, width] that are best stored with channels last.

@@ -140,6 +140,8 @@ std::string to_text(const Graph& graph) {
     if (graph.view->wanted(n) == Wanted::No || value.is_none()) continue;
     text += fmt::format("held: node {} is %{}\n", n, static_cast<int>(value));
   }
+  for (const ValueId value : graph.results)
+    text += fmt::format("result: %{}\n", static_cast<int>(value));
   return text;
 }
 
@@ -147,15 +149,15 @@ std::string to_text(const Graph& graph) {
 
 bool dumps_passes() { return folder().has_value(); }
 
-void dump_values(const Graph& graph, std::uint32_t plan, int number, const char* pass,
+void dump_values(const Graph& graph, const std::string& of, int number, const char* pass,
                  const char* what) {
   try {
     std::filesystem::create_directories(*folder());
-    const std::string name = fmt::format("plan{:05}.{}-{}.txt", plan, number, pass);
+    const std::string name = fmt::format("{}.{}-{}.txt", of, number, pass);
     platform::AtomicFile file((std::filesystem::path(*folder()) / name).string());
-    file.write(fmt::format("# plan {} on {}, after {}: {}\n", plan, to_string(graph.device->device),
-                           pass, what) +
-               to_text(graph));
+    file.write(
+        fmt::format("# {} on {}, after {}: {}\n", of, to_string(graph.device->device), pass, what) +
+        to_text(graph));
     file.commit();
   } catch (const std::exception& error) {
     log_once("pass dump", LogLevel::warning, std::string("VOLTA_DUMP_PASSES: ") + error.what());

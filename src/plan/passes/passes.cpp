@@ -15,6 +15,7 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"lay_out_images", lay_out_images,
      "images between convolutions are computed with their channels last"},
+    {"merge_loops", merge_loops, "loops that do not need each other run side by side"},
     {"round_products", round_products,
      "products of halves round their results where only those are read"},
     {"turn_products", turn_products, "products compute their transpose where only that is read"},
@@ -27,14 +28,14 @@ constexpr Pass kPasses[] = {
 
 }  // namespace
 
-void run_passes(Graph& graph, std::uint32_t plan) {
+void run_passes(Graph& graph, const std::string& name) {
   const bool dumps = dumps_passes();
   int number = 0;
-  if (dumps) dump_values(graph, plan, number, "lowering", "the recorded nodes as values");
+  if (dumps) dump_values(graph, name, number, "lowering", "the recorded nodes as values");
   for (const Pass& pass : kPasses) {
     pass.run(graph);
     ++number;
-    if (dumps) dump_values(graph, plan, number, pass.name, pass.what);
+    if (dumps) dump_values(graph, name, number, pass.name, pass.what);
   }
 }
 

@@ -1,18 +1,19 @@
-// The passes, which rewrite all values of a batch between lowering and grouping.
+// The passes: rewrites of all values of a batch, between lowering and grouping.
 #pragma once
 
-#include <cstdint>
+#include <string>
 
 #include "plan/lower/ir.h"
 
 namespace volta::plan {
 
-// Runs the passes in the order of the table in passes.cpp. `plan` is the plan's number in the file
-// names of VOLTA_DUMP_PASSES.
-void run_passes(Graph& graph, std::uint32_t plan);
+// Runs the passes in the order of the table in passes.cpp. `name`: how files of VOLTA_DUMP_PASSES
+// name the graph.
+void run_passes(Graph& graph, const std::string& name);
 
-// The passes, with the files that contain them.
+// The passes, each in the file named.
 void lay_out_images(Graph& graph);   // layout.cpp
+void merge_loops(Graph& graph);      // loops.cpp
 void round_products(Graph& graph);   // products.cpp
 void turn_products(Graph& graph);    // products.cpp
 void turn_attentions(Graph& graph);  // attentions.cpp

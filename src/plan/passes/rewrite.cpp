@@ -9,6 +9,7 @@ PerValue<bool> wanted_values(const Graph& graph) {
     const ValueId value = graph.node_values[n];
     if (graph.view->wanted(n) != Wanted::No && !value.is_none()) wanted[value] = true;
   }
+  for (const ValueId value : graph.results) wanted[value] = true;
   return wanted;
 }
 
@@ -18,6 +19,7 @@ PerValue<int> count_uses(const Graph& graph) {
     const ValueId value = graph.node_values[n];
     if (graph.view->wanted(n) != Wanted::No && !value.is_none()) ++uses[value];
   }
+  for (const ValueId value : graph.results) ++uses[value];
   for (const ValueId id : graph.values.ids().backwards()) {
     if (uses[id] == 0) continue;
     for (const ValueId in : graph.values[id].in) {

@@ -40,6 +40,7 @@ void rebuild(Graph& graph, const Make& make) {
   for (ValueId& value : graph.node_values) {
     if (!value.is_none()) value = renamed[value];
   }
+  for (ValueId& value : graph.results) value = renamed[value];
 }
 
 }  // namespace volta::plan

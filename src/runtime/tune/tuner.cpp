@@ -94,11 +94,22 @@ bool can_try(const kernel::Program& program) {
          });
 }
 
+// Schedules with vectors need buffers that begin where whole buffers do. Iterations of a loop may
+// begin elsewhere.
+bool is_aligned(const KernelStep& step) {
+  constexpr std::uint64_t kAlignment = 16;
+  return std::ranges::all_of(step.segments, [&](const Binding& segment) {
+    return std::ranges::all_of(segment.buffers, [&](const BufferRef& buffer) {
+      return (buffer.offset | static_cast<std::uint64_t>(buffer.stride)) % kAlignment == 0;
+    });
+  });
+}
+
 std::vector<Candidate> candidates_of(Backend& backend, int device, const Step& step) {
   std::vector<Candidate> candidates;
   if (const auto* kernel = std::get_if<KernelStep>(&step)) {
     const kernel::Program& program = *kernel->program;
-    if (!can_try(program)) return {};
+    if (!can_try(program) || !is_aligned(*kernel)) return {};
     candidates.push_back({step, kernel::to_text(program.schedule)});
     for (const kernel::Schedule& schedule : alternatives(program, kernel->segments)) {
       KernelStep other = *kernel;
@@ -155,9 +166,28 @@ std::string label_of(const Step& step) {
 struct Group {
   std::vector<Candidate> candidates = {};
   ChoiceKey choice_key = {};
-  std::vector<std::size_t> steps = {};
+  std::vector<Step*> steps = {};
   double weight = 0;
 };
+
+// A step of a plan, or of the iterations of a loop in it.
+struct TunedStep {
+  Step* step;
+  const StepCost* cost;
+  double times;
+};
+
+void add_steps(std::vector<Step>& steps, const std::vector<StepCost>& costs, double times,
+               std::vector<TunedStep>& all) {
+  for (std::size_t n = 0; n < steps.size(); ++n) {
+    if (auto* loop = std::get_if<LoopStep>(&steps[n])) {
+      for (LoopPart& part : loop->parts)
+        add_steps(part.steps, part.costs, static_cast<double>(part.count), all);
+    } else {
+      all.push_back({&steps[n], &costs[n], times});
+    }
+  }
+}
 
 // The expected time of a step, by the device's figures or else by its bytes; 0 if it is not worth
 // tuning.
@@ -179,27 +209,28 @@ double weight_of(const Step& step, const StepCost& cost, const DeviceFigures& fi
 }
 
 // Groups with the greatest weight come first.
-std::vector<Group> groups_of(Backend& backend, int device, const PlanSteps& plan) {
+std::vector<Group> groups_of(Backend& backend, int device, PlanSteps& plan) {
   const DeviceFigures figures = backend.figures(device);
   std::vector<Group> groups;
   std::map<std::string, std::size_t> numbers;
   std::string machine, name;
-  for (std::size_t n = 0; n < plan.steps.size(); ++n) {
-    const double weight = weight_of(plan.steps[n], plan.costs[n], figures);
+  std::vector<TunedStep> steps;
+  add_steps(plan.steps, plan.costs, 1, steps);
+  for (const auto& [step, cost, times] : steps) {
+    const double weight = times * weight_of(*step, *cost, figures);
     if (weight <= 0) continue;
-    std::vector<Candidate> candidates = candidates_of(backend, device, plan.steps[n]);
+    std::vector<Candidate> candidates = candidates_of(backend, device, *step);
     if (candidates.size() < 2) continue;
     if (machine.empty()) machine = backend.fingerprint(device), name = backend.device_name(device);
-    const std::string what = what_of(plan.steps[n], candidates.front().name);
+    const std::string what = what_of(*step, candidates.front().name);
     const auto [place, fresh] = numbers.try_emplace(what, groups.size());
     if (fresh) {
-      groups.push_back({.candidates = std::move(candidates),
-                        .choice_key = {.machine = machine,
-                                       .what = what,
-                                       .device = name,
-                                       .label = label_of(plan.steps[n])}});
+      groups.push_back(
+          {.candidates = std::move(candidates),
+           .choice_key = {
+               .machine = machine, .what = what, .device = name, .label = label_of(*step)}});
     }
-    groups[place->second].steps.push_back(n);
+    groups[place->second].steps.push_back(step);
     groups[place->second].weight += weight;
   }
   std::ranges::stable_sort(groups, std::ranges::greater{}, &Group::weight);
@@ -207,14 +238,13 @@ std::vector<Group> groups_of(Backend& backend, int device, const PlanSteps& plan
 }
 
 // Steps of one size class may allow different schedules, so each looks up the chosen one by name.
-void apply(Backend& backend, int device, PlanSteps& plan, const Group& group,
-           const std::string& name) {
+void apply(Backend& backend, int device, const Group& group, const std::string& name) {
   if (name == group.candidates.front().name) return;
-  for (const std::size_t n : group.steps) {
-    for (Candidate& candidate : candidates_of(backend, device, plan.steps[n])) {
+  for (Step* step : group.steps) {
+    for (Candidate& candidate : candidates_of(backend, device, *step)) {
       if (candidate.name != name) continue;
-      plan.steps[n] = std::move(candidate.step);
-      if (const auto* kernel = std::get_if<KernelStep>(&plan.steps[n]))
+      *step = std::move(candidate.step);
+      if (const auto* kernel = std::get_if<KernelStep>(step))
         kernel::report_program(*kernel->program);
       break;
     }
@@ -236,7 +266,7 @@ std::optional<Decision> time_group(Backend& backend, int device, const PlanSteps
         candidates.size(), [&](std::size_t n) { return counted(hooks().seconds(candidates[n])); },
         is_late);
   }
-  Trial trial(backend, device, plan, plan.steps[group.steps.front()]);
+  Trial trial(backend, device, plan, *group.steps.front());
   if (!trial.has_memory()) return std::nullopt;
   const std::size_t together = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 16);
   std::size_t compiled = 0;
@@ -288,7 +318,7 @@ TuningSource source_of(CandidateSource source) {
   }
 }
 
-void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& group,
+void tune_group(Backend& backend, int device, const PlanSteps& plan, const Group& group,
                 Unknown unknown) {
   std::vector<std::string> names;
   for (const Candidate& candidate : group.candidates) names.push_back(candidate.name);
@@ -298,7 +328,7 @@ void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& grou
   if (const auto known = remembered_candidate(group.choice_key, names, &source)) {
     choice.chosen = names[*known];
     choice.source = source_of(source);
-    apply(backend, device, plan, group, choice.chosen);
+    apply(backend, device, group, choice.chosen);
     return tell(group.choice_key, std::move(choice));
   }
   if (unknown == Unknown::Leave) return;
@@ -329,7 +359,7 @@ void tune_group(Backend& backend, int device, PlanSteps& plan, const Group& grou
   choice.usual_seconds = decision->usual_seconds;
   choice.chosen_seconds = decision->chosen_seconds;
   remember_candidate(group.choice_key, choice.chosen);  // before the first use of the choice
-  apply(backend, device, plan, group, choice.chosen);
+  apply(backend, device, group, choice.chosen);
   tell(group.choice_key, std::move(choice));
 }
 

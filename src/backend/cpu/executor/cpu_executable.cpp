@@ -55,21 +55,45 @@ struct CallLaunch {
 using MatmulLaunch = CallLaunch<Matmul>;
 using ConvLaunch = CallLaunch<Conv>;
 
-// The addresses of one run.
+struct LoopLaunch;
+using StepLaunch = std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep,
+                                std::unique_ptr<LoopLaunch>>;
+
+// Steps in order, and what running them once counts.
+struct StepList {
+  std::vector<StepLaunch> steps;
+  std::uint64_t launches = 0, library_calls = 0;
+};
+
+struct LoopLaunch {
+  struct Part {
+    std::int64_t first, count;
+    StepList list;
+  };
+  std::vector<Part> parts;
+};
+
+// The addresses of one run, or of an iteration of a loop.
 struct Addresses {
   std::span<const volta::Address> leaves, outputs;
   volta::Address arena;
+  std::int64_t iteration = 0;
 
   void* operator()(const plan::BufferRef& ref) const {
+    return static_cast<std::byte*>(start_of(ref).pointer()) + ref.offset_in(iteration);
+  }
+
+ private:
+  const volta::Address& start_of(const plan::BufferRef& ref) const {
     switch (ref.kind) {
       case plan::BufferRef::Kind::Leaf:
-        return leaves[ref.index].pointer();
+        return leaves[ref.index];
       case plan::BufferRef::Kind::Output:
-        return outputs[ref.index].pointer();
+        return outputs[ref.index];
       case plan::BufferRef::Kind::Temp:
         break;
     }
-    return static_cast<std::byte*>(arena.pointer()) + ref.offset;
+    return arena;
   }
 };
 
@@ -77,26 +101,10 @@ class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const plan::PlanSteps& steps, ProgramSource& source) : plan_(steps.id) {
     for (std::size_t number = 0; number < steps.steps.size(); ++number) {
-      const plan::Step& step = steps.steps[number];
-      if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
-        add(*kernel, source);
-      } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
-        add(*matmul, source);
-      } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
-        ConvLaunch launch{make_conv(*conv), conv->a, conv->b, conv->c};
-        if (conv->has_bias) launch.bias = conv->bias;
-        steps_.emplace_back(std::move(launch));
-        ++library_calls_;
-      } else {
-        steps_.emplace_back(std::get<plan::SortStep>(step));
-        ++launches_;
-      }
-      numbers_.resize(steps_.size(), static_cast<std::uint32_t>(number));
+      add(steps.steps[number], list_, source);
+      numbers_.resize(list_.steps.size(), static_cast<std::uint32_t>(number));
     }
-    held.host = sizeof(*this) + heap_bytes(numbers_) + heap_bytes(steps_);
-    for (const auto& step : steps_) {
-      std::visit([this](const auto& one) { held.host += bytes_of(one); }, step);
-    }
+    held.host = sizeof(*this) + heap_bytes(numbers_) + bytes_of(list_);
   }
 
   void run(std::span<const volta::Address> leaves, std::span<const volta::Address> outputs,
@@ -105,27 +113,14 @@ class CpuExecutable final : public Executable {
     std::vector<void*>& slots = ThreadOwned<SlotTable>::get().slots;
     if (slots.size() < most_slots_) slots.resize(most_slots_);
     StepTimes times(*this);
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const auto& step = steps_[i];
+    for (std::size_t i = 0; i < list_.steps.size(); ++i) {
       issued = numbers_[i] + 1;
-      if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {
-        for (std::size_t n = 0; n < kernel->buffers.size(); ++n)
-          slots[n] = addresses(kernel->buffers[n]);
-        launch(*kernel, slots.data(), args.data());
-      } else if (const auto* product = std::get_if<MatmulLaunch>(&step)) {
-        call(*product, addresses);
-      } else if (const auto* conv = std::get_if<ConvLaunch>(&step)) {
-        call(*conv, addresses);
-      } else {
-        const auto& sort = std::get<plan::SortStep>(step);
-        sort_rows(sort, addresses(sort.keys), addresses(sort.indices),
-                  sort.has_values ? addresses(sort.values) : nullptr);
-      }
+      run(list_.steps[i], addresses, slots, args);
       times.step_ended();
     }
     times.tell();
-    if (launches_ > 0) count(live_counters().launches, launches_);
-    if (library_calls_ > 0) count(live_counters().library_calls, library_calls_);
+    if (list_.launches > 0) count(live_counters().launches, list_.launches);
+    if (list_.library_calls > 0) count(live_counters().library_calls, list_.library_calls);
   }
 
   std::optional<kernel::ErrorRecord> take_error() override {
@@ -146,6 +141,17 @@ class CpuExecutable final : public Executable {
     return launch.call->host_bytes();
   }
   static std::uint64_t bytes_of(const plan::SortStep& step) { return heap_bytes(step.label); }
+  static std::uint64_t bytes_of(const std::unique_ptr<LoopLaunch>& loop) {
+    std::uint64_t bytes = sizeof(LoopLaunch) + heap_bytes(loop->parts);
+    for (const LoopLaunch::Part& part : loop->parts) bytes += bytes_of(part.list);
+    return bytes;
+  }
+  static std::uint64_t bytes_of(const StepList& list) {
+    std::uint64_t bytes = heap_bytes(list.steps);
+    for (const StepLaunch& step : list.steps)
+      bytes += std::visit([](const auto& one) { return bytes_of(one); }, step);
+    return bytes;
+  }
 
   // Records when the steps of a run begin and end if a profiler is active.
   class StepTimes {
@@ -153,7 +159,7 @@ class CpuExecutable final : public Executable {
     explicit StepTimes(const CpuExecutable& executable) {
       if (profiling::session() == 0) return;
       executable_ = &executable;
-      ends_.reserve(executable.steps_.size() + 1);
+      ends_.reserve(executable.list_.steps.size() + 1);
       step_ended();
     }
     void step_ended() {
@@ -176,7 +182,37 @@ class CpuExecutable final : public Executable {
     std::vector<profiling::Time> ends_;
   };
 
-  void add(const plan::KernelStep& step, ProgramSource& source) {
+  void add(const plan::Step& step, StepList& list, ProgramSource& source) {
+    if (const auto* kernel = std::get_if<plan::KernelStep>(&step)) {
+      add(*kernel, list, source);
+    } else if (const auto* matmul = std::get_if<plan::MatmulStep>(&step)) {
+      add(*matmul, list, source);
+    } else if (const auto* loop = std::get_if<plan::LoopStep>(&step)) {
+      add(*loop, list, source);
+    } else if (const auto* conv = std::get_if<plan::ConvStep>(&step)) {
+      ConvLaunch launch{make_conv(*conv), conv->a, conv->b, conv->c};
+      if (conv->has_bias) launch.bias = conv->bias;
+      list.steps.emplace_back(std::move(launch));
+      ++list.library_calls;
+    } else {
+      list.steps.emplace_back(std::get<plan::SortStep>(step));
+      ++list.launches;
+    }
+  }
+
+  void add(const plan::LoopStep& step, StepList& list, ProgramSource& source) {
+    auto loop = std::make_unique<LoopLaunch>();
+    for (const plan::LoopPart& part : step.parts) {
+      LoopLaunch::Part& to = loop->parts.emplace_back(part.first, part.count);
+      for (const plan::Step& one : part.steps) add(one, to.list, source);
+      const auto count = static_cast<std::uint64_t>(part.count);
+      list.launches += count * to.list.launches;
+      list.library_calls += count * to.list.library_calls;
+    }
+    list.steps.emplace_back(std::move(loop));
+  }
+
+  void add(const plan::KernelStep& step, StepList& list, ProgramSource& source) {
     KernelLaunch launch;
     const std::shared_ptr<const BlockProgram> program = source.compiled(step.program);
     launch.uniform_stores = !program->uniform_stores.empty();
@@ -196,22 +232,46 @@ class CpuExecutable final : public Executable {
     launch.grain = std::max<std::int64_t>(
         1, units == 0 ? 1 : kSerialWork / std::max<std::int64_t>(1, work / units));
     most_slots_ = std::max(most_slots_, launch.buffers.size());
-    ++launches_;
-    steps_.emplace_back(std::move(launch));
+    ++list.launches;
+    list.steps.emplace_back(std::move(launch));
   }
 
-  void add(const plan::MatmulStep& step, ProgramSource& source) {
+  void add(const plan::MatmulStep& step, StepList& list, ProgramSource& source) {
     if (step.m == 0 || step.n == 0 || step.batch == 0) return;
     std::unique_ptr<Matmul> call = make_onednn_matmul(step);
-    if (call != nullptr) ++library_calls_;
+    if (call != nullptr) ++list.library_calls;
     if (call == nullptr && (step.dtype == DType::f32 || step.dtype == DType::f64)) {
       call = make_generic_matmul(step);
-      ++launches_;
+      ++list.launches;
     }
-    if (call == nullptr) return add(lower_matmul(step), source);
+    if (call == nullptr) return add(lower_matmul(step), list, source);
     MatmulLaunch launch{std::move(call), step.a, step.b, step.c};
     if (step.has_bias) launch.bias = step.bias;
-    steps_.emplace_back(std::move(launch));
+    list.steps.emplace_back(std::move(launch));
+  }
+
+  void run(const StepLaunch& step, const Addresses& addresses, std::vector<void*>& slots,
+           std::span<const std::uint64_t> args) {
+    if (const auto* kernel = std::get_if<KernelLaunch>(&step)) {
+      for (std::size_t n = 0; n < kernel->buffers.size(); ++n)
+        slots[n] = addresses(kernel->buffers[n]);
+      launch(*kernel, slots.data(), args.data());
+    } else if (const auto* product = std::get_if<MatmulLaunch>(&step)) {
+      call(*product, addresses);
+    } else if (const auto* conv = std::get_if<ConvLaunch>(&step)) {
+      call(*conv, addresses);
+    } else if (const auto* loop = std::get_if<std::unique_ptr<LoopLaunch>>(&step)) {
+      for (const LoopLaunch::Part& part : (*loop)->parts) {
+        Addresses now = addresses;
+        for (now.iteration = part.first; now.iteration < part.first + part.count; ++now.iteration) {
+          for (const StepLaunch& one : part.list.steps) run(one, now, slots, args);
+        }
+      }
+    } else {
+      const auto& sort = std::get<plan::SortStep>(step);
+      sort_rows(sort, addresses(sort.keys), addresses(sort.indices),
+                sort.has_values ? addresses(sort.values) : nullptr);
+    }
   }
 
   template <class Call>
@@ -254,10 +314,9 @@ class CpuExecutable final : public Executable {
 
   const std::uint32_t plan_;
   kernel::ErrorRecord error_;
-  std::vector<std::uint32_t> numbers_;  // the number in the plan of each entry in steps_
-  std::vector<std::variant<KernelLaunch, MatmulLaunch, ConvLaunch, plan::SortStep>> steps_;
+  StepList list_;
+  std::vector<std::uint32_t> numbers_;  // the number in the plan of each step of the list
   std::size_t most_slots_ = 0;
-  std::uint64_t launches_ = 0, library_calls_ = 0;
 };
 
 }  // namespace
