@@ -42,10 +42,18 @@ class TemporaryFolder : public testing::Test {
       all.insert(entry.path().filename().string());
     return all;
   }
-  // What the function returns in a child process, which ends without its destructors.
+  // What the function returns in a child process, which ends without its destructors; 127 if it
+  // throws. The child must never return to the test runner.
   static int in_child(const std::function<int()>& function) {
     const pid_t child = fork();
-    if (child == 0) _exit(function());
+    if (child == 0) {
+      int status = 127;
+      try {
+        status = function();
+      } catch (...) {
+      }
+      _exit(status);
+    }
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
