@@ -7,11 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,8 +55,7 @@ std::int64_t bytes_of(DType dtype) { return static_cast<std::int64_t>(size_of(dt
 // A part of C that starts at this batch entry, row and column.
 struct Tile {
   std::int64_t batch, row, column;
-  std::int64_t rows, columns;
-  std::optional<ProductCall> call;  // none: the library's sgemm
+  ProductCall call;
 };
 
 class OneDnnMatmul final : public Matmul {
@@ -92,8 +88,7 @@ class OneDnnMatmul final : public Matmul {
   }
 
   std::uint64_t host_bytes() const override {
-    const bool prepared = !tiles_.empty() && tiles_.front().call.has_value();
-    return sizeof(*this) + tiles_.size() * (sizeof(Tile) + (prepared ? kPrimitiveUseBytes : 0));
+    return sizeof(*this) + tiles_.size() * (sizeof(Tile) + kPrimitiveUseBytes);
   }
 
  private:
@@ -118,15 +113,14 @@ class OneDnnMatmul final : public Matmul {
   void add_tile(std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t count,
                 std::int64_t rows, std::int64_t columns) {
     const plan::MatmulStep& s = step_;
-    Tile& tile = tiles_.emplace_back(batch, row, column, rows, columns, std::nullopt);
-    if (count == 1 && is_sgemm(s)) return require_room_for_sgemm();
     const Desc a = matrix(s.dtype, count, rows, s.k, s.stride_a, row_step_a(), depth_step_a());
     const Desc b =
         matrix(s.dtype, count, s.k, columns, s.stride_b, depth_step_b(), column_step_b());
     const Desc c = matrix(s.result_dtype(), count, rows, columns, s.stride_c, s.ldc, 1);
     const Desc bias({1, columns}, onednn_type(s.result_dtype()), Dims{columns, 1});
     // The tiles of a thread share its scratch memory, which stays in its caches.
-    tile.call.emplace(product_of(a, b, bias, c, s.has_bias), s.has_bias);
+    tiles_.push_back(
+        {batch, row, column, ProductCall(product_of(a, b, bias, c, s.has_bias), s.has_bias)});
   }
 
   void run_tile(Tile& tile, const void* a, const void* b, void* c, const void* bias) const {
@@ -134,48 +128,15 @@ class OneDnnMatmul final : public Matmul {
     const auto at = [](const void* base, std::int64_t bytes) {
       return static_cast<const std::byte*>(base) + bytes;
     };
-    const void* const left =
-        at(a, operand * (step_.offset_a + tile.batch * step_.stride_a + tile.row * row_step_a()));
-    const void* const right = at(b, operand * (step_.offset_b + tile.batch * step_.stride_b +
-                                               tile.column * column_step_b()));
-    const void* const sums =
-        at(c, result * (tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column));
-    if (!tile.call) return multiply(tile, left, right, sums);
-    ProductCall& call = *tile.call;
-    call.a.set(left);
-    call.b.set(right);
-    call.c.set(sums);
+    ProductCall& call = tile.call;
+    call.a.set(
+        at(a, operand * (step_.offset_a + tile.batch * step_.stride_a + tile.row * row_step_a())));
+    call.b.set(at(b, operand * (step_.offset_b + tile.batch * step_.stride_b +
+                                tile.column * column_step_b())));
+    call.c.set(at(c, result * (tile.batch * step_.stride_c + tile.row * step_.ldc + tile.column)));
     if (step_.has_bias) call.bias.set(at(bias, result * tile.column));
     call.scratchpad.set(thread_scratch(call.scratch_bytes));
     call.execute();
-  }
-
-  // Whether tiles of single matrices are computed by the library's sgemm. It is as fast as the
-  // primitives, several times as fast for a few rows, and has nothing to prepare: primitives
-  // generate code for each size, which takes longer than many small products.
-  static bool is_sgemm(const plan::MatmulStep& step) {
-    return step.dtype == DType::f32 && !step.has_bias;
-  }
-  // The library generates the code of its sgemm when it is first used with these transposes, and
-  // for single rows and columns.
-  void require_room_for_sgemm() const {
-    static std::array<std::atomic<bool>, 8> ready{};
-    const bool is_thin = step_.m == 1 || step_.n == 1;
-    std::atomic<bool>& known =
-        ready[(step_.transpose_a ? 1 : 0) + (step_.transpose_b ? 2 : 0) + (is_thin ? 4 : 0)];
-    if (known.load(std::memory_order_relaxed)) return;
-    require_room_for_onednn();
-    known.store(true, std::memory_order_relaxed);
-  }
-  void multiply(const Tile& tile, const void* a, const void* b, const void* c) const {
-    platform::prepare_library_threads();
-    const plan::MatmulStep& s = step_;
-    const dnnl_status_t status =
-        dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', tile.rows, tile.columns,
-                   s.k, 1, static_cast<const float*>(a), s.lda, static_cast<const float*>(b), s.ldb,
-                   0, static_cast<float*>(const_cast<void*>(c)), s.ldc);
-    if (status == dnnl_out_of_memory) throw OutOfMemory("matmul: oneDNN has no memory to work in");
-    if (status != dnnl_success) throw BackendError("matmul: oneDNN cannot run");
   }
 
   plan::MatmulStep step_;
