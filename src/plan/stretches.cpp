@@ -97,6 +97,16 @@ class Cutter {
       for (const Node* input : node->input_span()) args += is_argument(*input) ? 1 : 0;
       sites += graph::checks_indices(node->op) ? 1 : 0;
     }
+    // As when a whole batch is planned, a node counts if it is held or read by a node that counts.
+    needed_.assign(batch.nodes.size(), false);
+    for (std::size_t n = batch.nodes.size(); n-- > 0;) {
+      const Node& node = *batch.nodes[n];
+      if (node.live) needed_[n] = true;
+      if (!needed_[n]) continue;
+      for (const Node* input : node.input_span()) {
+        if (!is_constant(*input) && is_node(*input)) needed_[input->index] = true;
+      }
+    }
     result.node_reader_.assign(batch.nodes.size(), 0);
     result.leaf_reader_.assign(batch.leaves.size(), 0);
   }
@@ -220,7 +230,8 @@ class Cutter {
       for (Node* source : input->input_span()) read(source, views - 1);
       return add(input, Stretch::kNoNode, first_arg_[input->index]);
     }
-    (is_computed ? result_.node_reader_ : result_.leaf_reader_)[value] = number();
+    if (is_reader_needed_)
+      (is_computed ? result_.node_reader_ : result_.leaf_reader_)[value] = number();
     if (place.leaf_stretch == number()) return;
     place.leaf_stretch = number();
     place.leaf_number = static_cast<std::uint32_t>(result_.leaves_.size() - begins_.back().leaves);
@@ -266,9 +277,11 @@ class Cutter {
     begin(list);
     for (std::size_t n = first; n < end; ++n) {
       Node* node = batch_.nodes[n];
+      is_reader_needed_ = needed_[n];
       for (Node* input : node->input_span()) read(input, kMostViews);
       add(node, node->index, first_arg_[n]);
     }
+    is_reader_needed_ = true;
   }
   void add_cut(std::size_t first, std::size_t end) {
     for (const std::size_t last : cuts_of(batch_, first, end)) {
@@ -389,6 +402,8 @@ class Cutter {
   std::vector<Place> node_places_, leaf_places_;
   std::vector<Begin> begins_;          // per stretch
   std::vector<std::uint32_t> epochs_;  // of the latest stretch
+  std::vector<bool> needed_;           // per node of the batch: whether a held node depends on it
+  bool is_reader_needed_ = true;       // whether the node whose inputs are being read counts
 };
 
 Stretches::Stretches(const Batch& batch) : batch_(batch) { Cutter(batch, *this).run(); }

@@ -467,4 +467,22 @@ TEST(LinkedPlans, AFailedStepCanBeRepeated) {
   });
 }
 
+// Operations whose results nobody holds run in no plan, also if a cut is between them.
+TEST(LinkedPlans, WhatNobodyHoldsIsNotComputed) {
+  const With linking(Linking::Always);
+  const auto launches = [](bool has_dead) {
+    const Tensor x = full({256}, 0.5, {.device = test_device()}).eval();
+    const Counters before = counters();
+    Tensor live = x;
+    if (has_dead) {
+      Tensor dead = x;
+      for (int n = 0; n < 100; ++n) dead = tanh(dead + 0.25);
+    }
+    for (int n = 0; n < 100; ++n) live = tanh(live + 0.25);
+    live.eval();
+    return counters().launches - before.launches;
+  };
+  EXPECT_EQ(launches(true), launches(false));
+}
+
 }  // namespace

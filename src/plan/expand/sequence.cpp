@@ -57,13 +57,15 @@ LoopedSequence::LoopedSequence(Lowering& l, Expr sequence, std::vector<Expr>& op
 
 // The number of the item. Operands of elementwise operations have their shape, and reshapes keep
 // the order of elements, so that a step is the same part of all of them.
-int LoopedSequence::add(Lowering& l, Expr e, bool turned, std::vector<Expr>& operands) {
+// `depth` counts the values on the way from the sequence, which are not among the items yet.
+int LoopedSequence::add(Lowering& l, Expr e, bool turned, std::vector<Expr>& operands,
+                        std::size_t depth) {
   const Value value = l.at(e);
-  if (items_.size() > kMostItems) return add_step(e, turned, operands);
+  if (items_.size() + depth > kMostItems) return add_step(e, turned, operands);
   if (value.kind == ValueKind::Reshape && !turned)
-    return add(l, {&l, value.in[0]}, false, operands);
+    return add(l, {&l, value.in[0]}, false, operands, depth + 1);
   if (value.kind == ValueKind::Permute && turns(value, all_, turned))
-    return add(l, {&l, value.in[0]}, !turned, operands);
+    return add(l, {&l, value.in[0]}, !turned, operands, depth + 1);
   if (value.kind == ValueKind::Expand) return add_expanded(l, e, turned, operands);
   // A product rounds its result itself.
   const bool rounds = value.kind == ValueKind::Cast && is_matmul(l.at({&l, value.in[0]})) &&
@@ -71,7 +73,7 @@ int LoopedSequence::add(Lowering& l, Expr e, bool turned, std::vector<Expr>& ope
   if (!value.is_pointwise() || rounds) return add_step(e, turned, operands);
   Item item{Item::Kind::Computed, value};
   for (plan::ValueId& in : item.value.in) {
-    if (!in.is_none()) in = add(l, {&l, in}, turned, operands);
+    if (!in.is_none()) in = add(l, {&l, in}, turned, operands, depth + 1);
   }
   items_.push_back(std::move(item));
   return static_cast<int>(items_.size()) - 1;

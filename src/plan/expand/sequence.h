@@ -35,7 +35,8 @@ class LoopedSequence {
     int operand = -1;
   };
   // Adds the item of a value. `turned`: the value is [batch, length, size].
-  int add(plan::Lowering& l, plan::Expr e, bool turned, std::vector<plan::Expr>& operands);
+  int add(plan::Lowering& l, plan::Expr e, bool turned, std::vector<plan::Expr>& operands,
+          std::size_t depth = 0);
   int add_expanded(plan::Lowering& l, plan::Expr e, bool turned, std::vector<plan::Expr>& operands);
   int add_step(plan::Expr e, bool turned, std::vector<plan::Expr>& operands);
 

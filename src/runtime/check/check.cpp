@@ -52,8 +52,8 @@ bool checks_steps() {
 
 struct CheckedSteps::Step {
   std::unique_ptr<Executable> on_device;
-  std::unique_ptr<Executable> on_cpu;  // set if the step is a kernel
-  Reference reference;                 // set if the step is a call
+  std::unique_ptr<Executable> on_cpu;  // set if the step is a kernel or a loop
+  Reference reference;                 // set if the step is another call
   std::vector<WrittenBuffer> written;
   bool can_check() const { return on_cpu != nullptr || reference != nullptr; }
 };
@@ -85,7 +85,8 @@ CheckedSteps::CheckedSteps(DeviceEntry& entry, const PlanSteps& steps)
     auto checked = std::make_unique<Step>();
     checked->written = written_by(step);
     checked->on_device = entry.backend.prepare(entry.index, one);
-    if (const Call* call = call_of(step)) {
+    const Call* const call = call_of(step);
+    if (call != nullptr && !std::holds_alternative<LoopStep>(step)) {
       checked->reference = call->reference(std::move(one));
     } else {
       checked->on_cpu = cpu.prepare(0, one);

@@ -158,7 +158,9 @@ void Trial::release() noexcept {
 void Trial::add(const BufferRef& buffer, DType dtype, std::uint64_t bytes) {
   if (buffer.kind == BufferRef::Kind::Leaf) bytes = plan_.leaf_bytes[buffer.index];
   if (buffer.kind == BufferRef::Kind::Output) bytes = plan_.output_bytes[buffer.index];
-  if (buffer.kind == BufferRef::Kind::Temp)
+  // The offset of a loop's buffer is that of the first iteration, which may lie outside.
+  const bool is_walked = buffer.stride != 0 || buffer.walk != BufferRef::Walk::Stride;
+  if (buffer.kind == BufferRef::Kind::Temp && !is_walked)
     bytes = std::min(bytes, plan_.arena_bytes - buffer.offset);
   const auto known = std::ranges::find_if(
       places_, [&](const BufferPlace& place) { return same(place.buffer, buffer); });
