@@ -53,6 +53,7 @@ class Shared {
   }
   // A moved module is still the same module: with a member of its own class missing it would be
   // another one, such as a batch norm without statistics.
+  // NOLINTNEXTLINE(performance-move-constructor-init): the moved one keeps its part
   Shared(Shared&& other) noexcept : part_(other.part_) {}
   Shared& operator=(Shared other) noexcept {
     part_ = std::move(other.part_);
