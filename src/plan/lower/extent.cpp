@@ -242,9 +242,10 @@ std::optional<OpenSizes::Polynomial> OpenSizes::exact_quotient(Polynomial a, con
       const std::int64_t factor = term.factor * each.factor;
       if (same == a.end()) {
         a.push_back({number, -factor});
-      } else if ((same->factor -= factor) == 0) {
-        a.erase(same);
+        continue;
       }
+      same->factor -= factor;
+      if (same->factor == 0) a.erase(same);
     }
   }
   std::sort(quotient.begin(), quotient.end(),
