@@ -165,7 +165,8 @@ std::vector<Case> images() {
   return {
       {"conv_batches", of(batch, convolved({.padding = 1}, 4)), 0, kOwn},
       {"conv_sizes", of(picture, convolved({.padding = 1}, 4)), 0, kOwn},
-      {"conv_strides", of(picture, convolved({.stride = 2, .padding = 1}, 4)), 1, kOwn},
+      // Without a library the windows of odd and even sizes differ too.
+      {"conv_strides", of(picture, convolved({.stride = 2, .padding = 1}, 4)), 3, kOwn},
       {"conv_groups", of(picture, convolved({.padding = 1, .groups = 2}, 2)), 0, kOwn},
       {"conv_by_channel", of(picture, convolved({.padding = 1, .groups = 4}, 1)), 0, kOwn},
       {"conv_transpose",
