@@ -59,6 +59,20 @@ Computation differentiated(std::function<Shape(std::int64_t)> shape,
   };
 }
 
+// A fresh normalization layer, and its gradient.
+template <class Make>
+Computation normalized(std::function<Shape(std::int64_t)> shape, Make make) {
+  return [=](std::int64_t size) {
+    auto norm = make();
+    norm.to(test_device());
+    Tensor x = numbers(shape(size));
+    x.set_requires_grad(true);
+    const Tensor y = norm(x);
+    (y * x).sum().backward();
+    return values_of({y.detach(), x.grad()});
+  };
+}
+
 struct Case {
   std::string name;
   Computation compute;
@@ -196,28 +210,8 @@ std::vector<Case> images() {
                       [](const Tensor& x) {
                         return interpolate(x, {.scale = 2, .mode = InterpolateMode::bilinear});
                       })},
-      {"batch_norm",
-       [](std::int64_t n) {
-         nn::BatchNorm2d norm(4);
-         norm.to(test_device());
-         Tensor x = numbers(batch(n));
-         x.set_requires_grad(true);
-         const Tensor y = norm(x);
-         (y * x).sum().backward();
-         return values_of({y.detach(), x.grad()});
-       },
-       1, 2},
-      {"group_norm",
-       [](std::int64_t n) {
-         nn::GroupNorm norm(2, 4);
-         norm.to(test_device());
-         Tensor x = numbers(picture(n));
-         x.set_requires_grad(true);
-         const Tensor y = norm(x);
-         (y * x).sum().backward();
-         return values_of({y.detach(), x.grad()});
-       },
-       0, 2},
+      {"batch_norm", normalized(batch, [] { return nn::BatchNorm2d(4); }), 1, 2},
+      {"group_norm", normalized(picture, [] { return nn::GroupNorm(2, 4); }), 0, 2},
   };
 }
 
