@@ -1,9 +1,12 @@
-// The test program: GoogleTest's main with --device, and a list of the failed tests at the end.
+// The test program: GoogleTest's main with --device, a temporary folder of its own, and a list of the
+// failed tests at the end.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,29 @@ class FailureSummary : public testing::EmptyTestEventListener {
   std::string name_ = kNoTest;
   std::vector<std::string> failures_;
 };
+
+// The folder that testing::TempDir() names while it exists. Several test programs run at the same time,
+// and tests give their files fixed names. A process that a test starts makes its folder in its parent's,
+// where it is removed even if the process is killed.
+class TemporaryFolder : public testing::Environment {
+ public:
+  TemporaryFolder() {
+    std::string name = testing::TempDir() + "volta_tests_XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      std::perror(name.c_str());
+      std::exit(2);
+    }
+    path_ = name;
+    setenv("TEST_TMPDIR", path_.c_str(), 1);
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
 }  // namespace
 
 // Parsed when a test first needs it, so a test that needs no device loads no driver.
@@ -59,6 +85,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "--device=", 9) == 0) device_name = argv[i] + 9;
   }
   testing::UnitTest::GetInstance()->listeners().Append(new FailureSummary);  // GoogleTest frees it
+  testing::AddGlobalTestEnvironment(new TemporaryFolder);  // GoogleTest frees it
   std::printf("device: %s\n", device_name.c_str());
   return RUN_ALL_TESTS();
 }
