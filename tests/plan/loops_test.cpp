@@ -84,9 +84,11 @@ plan::Visits planning_of(const std::function<void()>& run) {
 
 TEST(Loops, PlanningDoesNotDependOnTheLength) {
   if (is_slow()) GTEST_SKIP() << kSlow;
+  // On GPUs the product of a short sequence is a sum in a kernel, which is planned otherwise.
+  const std::int64_t least = test_device().is_cpu() ? 10 : 2'000;
   for (const Layer& layer : layers()) {
     SCOPED_TRACE(layer.name);
-    const Tensor few = input(10).eval(), many = input(10'000).eval();
+    const Tensor few = input(least).eval(), many = input(10'000).eval();
     const plan::Visits few_steps = planning_of([&] { forward(layer, few); }),
                        many_steps = planning_of([&] { forward(layer, many); });
     EXPECT_GT(few_steps.lowered, 0u);

@@ -210,7 +210,7 @@ std::vector<Case> images() {
                       [](const Tensor& x) {
                         return interpolate(x, {.scale = 2, .mode = InterpolateMode::bilinear});
                       })},
-      {"batch_norm", normalized(batch, [] { return nn::BatchNorm2d(4); }), 1, 2},
+      {"batch_norm", normalized(batch, [] { return nn::BatchNorm2d(4); }), 1, 3},
       {"group_norm", normalized(picture, [] { return nn::GroupNorm(2, 4); }), 0, 2},
   };
 }

@@ -102,11 +102,11 @@ struct PendingRead {
   std::uint32_t epoch = 0;
 };
 
-// The one element that a selection by numbers and ranges picks from a computed value on the CPU. It
-// is read where it lies; nothing is recorded or planned for it.
+// The one element that a selection by numbers and ranges picks from a computed value. It is read
+// where it lies (read_element); nothing is recorded or planned for it.
 struct PickedElement {
   Held source;
-  const std::byte* bytes;
+  std::int64_t number;  // of the element, counted in row-major order
 };
 // Empty if the variable is no unread selection of that kind.
 std::optional<PickedElement> picked_element(Variable& variable);

@@ -369,9 +369,9 @@ std::optional<PickedElement> picked_element(Variable& variable) {
   const std::lock_guard guard(read.lock);
   if (!variable.unread.load(std::memory_order_relaxed)) return std::nullopt;
   Node* const node = read.node.get();
-  const bool lies_here = node->state.load(std::memory_order_acquire) == NodeState::Computed &&
-                         node->entry->device.is_cpu() && node->errors == nullptr;
-  if (!lies_here) return std::nullopt;
+  const bool lies_there = node->state.load(std::memory_order_acquire) == NodeState::Computed &&
+                          node->errors == nullptr;
+  if (!lies_there) return std::nullopt;
   std::int64_t element = 0;
   int axis = 0;
   for (const Pick& pick : read.target->picks) {
@@ -379,8 +379,7 @@ std::optional<PickedElement> picked_element(Variable& variable) {
     if (!is_one || pick.kind == Kind::integers) return std::nullopt;
     if (pick.kind != Kind::fresh) element = element * node->shape[axis++] + pick.start;
   }
-  const auto offset = static_cast<std::size_t>(element) * size_of(node->dtype);
-  return PickedElement{read.node, observe(node).data() + offset};
+  return PickedElement{read.node, element};
 }
 
 Selection SelectionAccess::make(std::shared_ptr<const Target> target) {

@@ -1,7 +1,9 @@
 // Methods of Tensor: handles, observation, in-place assignment, copies between devices.
 #include "volta/tensor.h"
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -134,6 +136,8 @@ Device Tensor::device() const {
 namespace {
 
 // Converts an element for item(), exactly but for rounding between float dtypes.
+constexpr std::size_t kLargestElement = 8;  // bytes
+
 void convert_item(const void* element, DType from, DType to, void* value) {
   convert(element, from, value, to, 1);
   const auto require_same = [&](auto before, auto after) {
@@ -153,12 +157,15 @@ void convert_item(const void* element, DType from, DType to, void* value) {
 
 void Tensor::item_into(DType dtype, void* value, SourceLocation place) const {
   graph::require_defined("item", *this, "this");
-  if (const auto picked = graph::picked_element(*variable_))
-    return convert_item(picked->bytes, picked->source.get()->dtype, dtype, value);
+  const TransferReason reason("item", place);
+  if (const auto picked = graph::picked_element(*variable_)) {
+    std::array<std::byte, kLargestElement> bytes{};
+    graph::read_element(picked->source.get(), picked->number, bytes.data());
+    return convert_item(bytes.data(), picked->source.get()->dtype, dtype, value);
+  }
   if (numel() != 1) {
     throw ShapeError(fmt::format("item: expected one element, got {}", to_string(shape())));
   }
-  const TransferReason reason("item", place);
   convert_item(graph::observe(node_of(*this)).data(), this->dtype(), dtype, value);
 }
 

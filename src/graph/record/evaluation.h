@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "graph/record/node.h"
@@ -28,6 +29,9 @@ void check_device_error(DeviceEntry& entry);
 // The node's values on the host. They are computed and copied if needed, and kept until the node is
 // destroyed.
 std::span<const std::byte> observe(Node* node);
+// Copies one element of a computed node, counted in row-major order, to the host. Only that element
+// is transferred, and nothing if the host has the values.
+void read_element(Node* node, std::int64_t element, std::byte* to);
 // A CPU tensor of the values of a node on another device. It shares the memory of the node's host
 // copy.
 Tensor on_host(Node* node);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,6 +35,23 @@ std::unique_ptr<HostCopy> host_copy(const Node& node, std::size_t bytes) {
   throw OutOfMemory(fmt::format("the values of {} {} do not fit into the host's memory",
                                 to_string(node.shape), name_of(node.dtype)));
 }
+
+// Copies bytes of a computed node from its device. Waits for the work that writes them; `guard`
+// holds the device's lock.
+void download(const Node& node, std::uint64_t offset, std::span<std::byte> to,
+              std::unique_lock<std::recursive_mutex>& guard) {
+  DeviceEntry& entry = *node.entry;
+  const profiling::HostSpan span("waiting for values");
+  Address source = node.buffer->address;
+  source.offset += offset;
+  // Other threads can submit during the download; the caller's reference keeps the node unchanged.
+  if (entry.streams.several()) guard.unlock();
+  {
+    const Transfer transfer(Transfer::Direction::ToHost, entry.device, to.size());
+    entry.streams.download(to.data(), source, node.buffer->times, to.size());
+  }
+  if (!guard.owns_lock()) guard.lock();
+}
 }  // namespace
 
 std::span<const std::byte> observe(Node* node) {
@@ -59,20 +77,12 @@ std::span<const std::byte> observe(Node* node) {
     require_not_forked(entry);
     throw_known_index_error(*node);
     auto host = host_copy(*node, bytes);
-    const profiling::HostSpan span("waiting for values");
     if (bytes == 0) {
       // There are no values to wait for, but an index may be wrong.
+      const profiling::HostSpan span("waiting for values");
       entry.backend.synchronize(entry.index);
     } else {
-      // Other threads can submit during the download; the caller's reference keeps the node
-      // unchanged.
-      if (entry.streams.several()) guard.unlock();
-      {
-        const Transfer transfer(Transfer::Direction::ToHost, entry.device, bytes);
-        entry.streams.download(host->bytes.data(), node->buffer->address, node->buffer->times,
-                               bytes);
-      }
-      if (!guard.owns_lock()) guard.lock();
+      download(*node, 0, host->bytes, guard);
     }
     verify_indices(*node);
     if (!node->host) node->host = std::move(host);  // unless another thread was faster
@@ -80,6 +90,19 @@ std::span<const std::byte> observe(Node* node) {
     verify_indices(*node);
   }
   return node->host->bytes;
+}
+
+void read_element(Node* node, std::int64_t element, std::byte* to) {
+  const std::size_t size = size_of(node->dtype), offset = static_cast<std::size_t>(element) * size;
+  DeviceEntry& entry = *node->entry;
+  if (!entry.device.is_cpu()) {
+    std::unique_lock guard(entry.lock);
+    if (!node->host && node->buffer != nullptr) {
+      require_not_forked(entry);
+      return download(*node, offset, {to, size}, guard);
+    }
+  }
+  std::memcpy(to, observe(node).data() + offset, size);
 }
 
 Tensor upload(const void* bytes, const Shape& shape, DType dtype, Device device) {
