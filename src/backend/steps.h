@@ -91,6 +91,9 @@ struct MatmulStep {
   std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // batch strides; 0: one matrix for all
   bool tf32 = false;
   bool has_bias = false, keeps_input = false;
+  // Whether a library may time its algorithms for the step. It does not where sizes vary, because
+  // every new size would have to wait.
+  bool may_time = true;
   Activation activation = Activation::None;
   BufferRef a, b, c;
   BufferRef bias = {}, other = {};
@@ -128,6 +131,7 @@ struct ConvStep {
   bool tf32 = false;
   bool weight_channels_last = false;
   bool has_bias = false;
+  bool may_time = true;  // see MatmulStep
   Activation activation = Activation::None;
   std::int64_t n = 0, c_in = 0, c_out = 0, groups = 1;
   // `padding` is that before the first row and column; that after the last follows from the sizes.
@@ -191,6 +195,8 @@ struct ConvStep {
             has_bias,
             static_cast<std::int64_t>(activation)};
   }
+  // Those of the numbers that may be open: n, in and out.
+  static constexpr std::array<std::size_t, 5> kOpenNumbers{3, 7, 8, 9, 10};
   static ConvStep of(std::span<const std::int64_t, std::tuple_size_v<Numbers>> numbers) {
     ConvStep s;
     s.kind = static_cast<Kind>(numbers[0]);

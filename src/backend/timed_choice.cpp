@@ -86,6 +86,12 @@ std::optional<std::size_t> remembered_candidate(const ChoiceKey& choice,
   return static_cast<std::size_t>(found - names.begin());
 }
 
+bool is_chosen(const ChoiceKey& choice) {
+  const std::string key = key_of(choice);
+  const std::lock_guard guard(chosen().mutex);
+  return chosen().candidates.contains(key);
+}
+
 namespace {
 constexpr int kRounds = 5;
 }

@@ -33,6 +33,9 @@ enum class CandidateSource : std::uint8_t { Process, Adopted, Disk, Shipped };
 VOLTA_BACKEND_API std::optional<std::size_t> remembered_candidate(
     const ChoiceKey& choice, std::span<const std::string> names, CandidateSource* source = nullptr);
 
+// Whether this process has chosen a candidate for the key.
+VOLTA_BACKEND_API bool is_chosen(const ChoiceKey& choice);
+
 // The fastest of `count` candidates. `seconds` runs one candidate and returns the time it took, or
 // nothing if it does not work. The first two are always tried, further ones until all tries
 // together have taken `budget` seconds, preparation included. Returns nothing if no candidate

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include "kernel/observer.h"
 #include "plan/calls/call.h"
@@ -61,6 +63,9 @@ class StepMaker {
 
   // Places the temporaries of loops in their scratch memory, and returns how large it is.
   std::uint64_t place_loop(const Draft::Looped& loop);
+  // At other sizes than those of planning: the workspace that a library needs for a call; nothing
+  // if it does not take the call.
+  std::optional<std::uint64_t> workspace_of(const Draft::Draw& from) const;
   // Where the temporaries of the plan lie; for the steps made from then on.
   void set_offsets(std::vector<std::uint64_t> offsets) { offsets_ = std::move(offsets); }
   bool make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& steps,
@@ -71,6 +76,7 @@ class StepMaker {
     return static_cast<std::uint64_t>(number_(extent));
   }
   BufferRef placed(const Draft::Place& place) const;
+  bool resize(const Draft::Draw& from, Step& step) const;
   bool make_call(const Draft::Draw& from, Step& step, StepCost& cost);
   bool make_loop(const Draft::Draw& from, LoopStep& step);
   bool make_kernel(const Draft::Draw& from, KernelStep& kernel, StepCost& cost);
@@ -84,7 +90,7 @@ class StepMaker {
   const std::vector<std::uint64_t>* own_offsets_ = nullptr;
   // For each part of each loop, where its temporaries lie in the scratch memory.
   std::map<const Draft::LoopPart*, std::vector<std::uint64_t>> loop_offsets_;
-  std::vector<std::int64_t> numbers_, largest_, moved_;
+  std::vector<std::int64_t> largest_, moved_;
   std::vector<BufferRef> reads_, writes_;
   std::vector<CallBuffer> read_sizes_, written_sizes_;
 };
@@ -125,14 +131,42 @@ bool StepMaker::make(const std::vector<Draft::Draw>& drafts, std::vector<Step>& 
   return true;
 }
 
+// Gives a call the sizes of the plan. Returns false if the backend does not take it then.
+bool StepMaker::resize(const Draft::Draw& from, Step& step) const {
+  const Call& call = *call_of(step);
+  std::vector<std::int64_t> sizes;
+  for (const Extent extent : from.sizes) sizes.push_back(number_(extent));
+  if (!sizes.empty() && !call.resize(step, sizes)) return false;
+  std::visit(
+      [](auto& one) {
+        if constexpr (requires { one.may_time; }) one.may_time = false;
+      },
+      step);
+  if (!call.asks_support(step)) return true;
+  const CallSupport support = entry_.backend.takes(entry_.index, step);
+  std::visit(
+      [&](auto& one) {
+        if constexpr (requires { one.workspace_bytes; })
+          one.workspace_bytes = support.workspace_bytes;
+      },
+      step);
+  return support.taken;
+}
+
+std::optional<std::uint64_t> StepMaker::workspace_of(const Draft::Draw& from) const {
+  Step step = from.step;
+  if (!resize(from, step)) return std::nullopt;
+  return std::visit(
+      []<class S>(const S& one) -> std::uint64_t {
+        if constexpr (requires { one.workspace_bytes; }) return one.workspace_bytes;
+        return 0;
+      },
+      step);
+}
+
 bool StepMaker::make_call(const Draft::Draw& from, Step& step, StepCost& cost) {
   const Call& call = *call_of(step);
-  if (resized_) {
-    numbers_.clear();
-    for (const Extent extent : from.sizes) numbers_.push_back(number_(extent));
-    if (!numbers_.empty() && !call.resize(step, numbers_)) return false;
-    if (call.asks_support(step) && !entry_.backend.takes(entry_.index, step).taken) return false;
-  }
+  if (resized_ && !resize(from, step)) return false;
   if (from.loop != nullptr && !make_loop(from, std::get<LoopStep>(step))) return false;
   const auto add = [&](const std::vector<Draft::Buffer>& list, std::vector<BufferRef>& to,
                        std::vector<CallBuffer>& sizes) {
@@ -206,8 +240,15 @@ std::unique_ptr<Plan> instantiate(const Draft& draft, const DeviceEntry& entry, 
   std::vector<std::uint64_t> bytes, offsets;
   for (const Temporary& temporary : draft.temporaries) bytes.push_back(bytes_of(temporary.bytes));
   for (const Draft::Draw& step : draft.steps) {
-    if (step.loop != nullptr)
-      bytes[static_cast<std::size_t>(step.scratch)] = maker.place_loop(*step.loop);
+    if (step.scratch < 0) continue;
+    std::uint64_t& scratch = bytes[static_cast<std::size_t>(step.scratch)];
+    if (step.loop != nullptr) {
+      scratch = maker.place_loop(*step.loop);
+    } else if (resized && call_of(step.step)->asks_support(step.step)) {
+      const std::optional<std::uint64_t> workspace = maker.workspace_of(step);
+      if (!workspace) return nullptr;
+      scratch = *workspace;
+    }
   }
   steps.arena_bytes = place_temporaries(draft.temporaries, bytes, offsets);
   for (const Extent extent : draft.leaf_bytes) steps.leaf_bytes.push_back(bytes_of(extent));

@@ -15,7 +15,6 @@
 #include "runtime/check/check.h"
 #include "runtime/indices/index_checks.h"
 #include "runtime/runner.h"
-#include "runtime/tune/tuner.h"
 #include "volta/error.h"
 
 namespace volta::plan {
@@ -47,10 +46,11 @@ std::unique_ptr<Executable> prepared(DeviceEntry& entry, PlanSteps& steps) {
 
 }  // namespace
 
-void prepare(DeviceRuntime& runtime, Plan& plan, const Batch& batch, std::size_t stream) {
+void prepare(DeviceRuntime& runtime, Plan& plan, const Batch& batch, std::size_t stream,
+             Unknown unknown) {
   plan.steps.stream = static_cast<std::uint32_t>(stream);
   if (!runtime.entry.device.is_cpu())
-    tune(runtime.entry.backend, runtime.entry.index, plan.steps, Unknown::Time);
+    tune(runtime.entry.backend, runtime.entry.index, plan.steps, unknown);
   if (checks_steps() && !runtime.entry.device.is_cpu()) {
     plan.executable = std::make_unique<CheckedSteps>(runtime.entry, plan.steps);
   } else {
@@ -108,6 +108,7 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
     return *known;
   }
   std::optional<graph::Hash> linked;
+  Unknown unknown = Unknown::KeepDefault;
   auto plan = [&] {
     const profiling::HostSpan span("planning");
     graph::Hash structure = structure_of(batch, runtime.donatable);
@@ -128,11 +129,12 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
                                                runtime.groupings);
     if (resized != nullptr) return resized;
     count(live_counters().plans_built);
+    unknown = Unknown::Time;
     return build_plan(batch, runtime.donatable, runtime.entry, runtime.groupings);
   }();
   {
     const profiling::HostSpan span("compiling");
-    prepare(runtime, *plan, batch, stream);
+    prepare(runtime, *plan, batch, stream, unknown);
   }
   runtime.plans.push_front({.key = key, .plan = std::move(plan), .linked = linked});
   runtime.by_key[key] = runtime.plans.begin();

@@ -7,6 +7,7 @@
 #include "graph/record/recorder.h"
 #include "plan/plan.h"
 #include "runtime/device_runtime.h"
+#include "runtime/tune/tuner.h"
 
 namespace volta::plan {
 
@@ -16,7 +17,8 @@ Plan& find_or_build(DeviceRuntime& runtime, graph::Batch& batch, std::size_t str
                     graph::Familiarity& familiarity);
 
 // Tunes and compiles a newly built plan for a stream.
-void prepare(DeviceRuntime& runtime, Plan& plan, const graph::Batch& batch, std::size_t stream);
+void prepare(DeviceRuntime& runtime, Plan& plan, const graph::Batch& batch, std::size_t stream,
+             Unknown unknown);
 // Collects the index errors of a plan before it is destroyed, because they are lost afterwards.
 void retire(DeviceRuntime& runtime, const Plan& plan);
 

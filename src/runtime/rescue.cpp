@@ -144,7 +144,7 @@ bool compute_alone(DeviceRuntime& runtime, Batch& batch, std::size_t stream, con
   try {
     const std::vector<bool> none(batch.leaves.size(), false);
     const auto plan = build_plan(batch, none, runtime.entry, runtime.groupings, &node);
-    prepare(runtime, *plan, batch, stream);
+    prepare(runtime, *plan, batch, stream, Unknown::Time);
     execute(runtime, *plan, batch, true);
     retire(runtime, *plan);
     return true;
@@ -168,7 +168,7 @@ void compute_previous(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
   try {
     const std::vector<bool> none(batch.leaves.size(), false);
     const auto plan = build_plan(batch, none, runtime.entry, runtime.groupings);
-    prepare(runtime, *plan, batch, stream);
+    prepare(runtime, *plan, batch, stream, Unknown::Time);
     execute(runtime, *plan, batch, true);
     retire(runtime, *plan);
   } catch (...) {  // the error of the whole batch is reported instead

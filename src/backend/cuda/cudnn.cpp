@@ -1,5 +1,7 @@
 // Convolutions and attention by cuDNN. A convolution's candidates come from cuDNN's heuristics,
-// only deterministic ones; the fastest of the first few is found by timing and remembered.
+// only deterministic ones; the fastest of the first few is found by timing and remembered. Where
+// sizes vary, nothing is timed: a convolution uses the engine of the first one that differs from it
+// only in size.
 #include "backend/cuda/cudnn.h"
 
 #ifdef VOLTA_HAS_CUDNN
@@ -38,6 +40,12 @@ class CudnnCall {
   fe::graph::Graph graph;
   std::optional<std::int64_t> plan;  // plan of the graph; empty for the one that was built
   std::uint64_t workspace = 0;
+};
+
+// An engine of cuDNN with its settings, which may serve steps of several sizes.
+struct CudnnEngine {
+  std::int64_t number = 0;
+  std::unordered_map<fe::KnobType_t, std::int64_t> knobs;
 };
 
 namespace {
@@ -236,11 +244,103 @@ std::string text_of(const ConvStep& s) {
       s.out, s.kernel, s.stride, s.padding, s.dilation, s.has_bias, static_cast<int>(s.activation));
 }
 
+// What remains of a key when the sizes that may vary are left out.
+Key class_of(const ConvStep& s) {
+  ConvStep::Numbers numbers = s.numbers();
+  for (const std::size_t number : ConvStep::kOpenNumbers) numbers[number] = 0;
+  return {numbers.begin(), numbers.end()};
+}
+
+// Finishes a call with a plan that was built. Returns null if that fails.
+std::shared_ptr<CudnnCall> with_plan(std::shared_ptr<CudnnCall> call, std::int64_t plan) {
+  std::int64_t bytes = 0;
+  if (call->graph.get_workspace_size_plan_at_index(plan, bytes).is_bad()) return nullptr;
+  call->plan = plan;
+  call->workspace = static_cast<std::uint64_t>(bytes);
+  return call;
+}
+
+// The graph of a step for a known engine, without asking the heuristics, which take 20 times as
+// long. Returns null if the engine does not take the step.
+std::shared_ptr<CudnnCall> call_by(const CudnnEngine& engine, cudnnHandle_t handle,
+                                   const ConvStep& step) {
+  auto call = std::make_shared<CudnnCall>();
+  fe::graph::Graph& graph = call->graph;
+  describe(step, graph);
+  if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
+      graph.create_execution_plan(engine.number, engine.knobs).is_bad()) {
+    return nullptr;
+  }
+  graph.deselect_workspace_greater_than(kMostWorkspace);
+  if (graph.check_support(handle).is_bad() || graph.build_plan_at_index(handle, 0).is_bad())
+    return nullptr;
+  return with_plan(std::move(call), 0);
+}
+
+// The plans of a step's graph, in the order of the heuristics.
+class Candidates {
+ public:
+  Candidates(cudnnHandle_t handle, fe::graph::Graph& graph) : handle_(handle), graph_(graph) {
+    for (std::int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+      std::string name;
+      if (graph.get_plan_name_at_index(i, name).is_bad()) name = fmt::format("plan {}", i);
+      names_.push_back(std::move(name));
+    }
+  }
+  const std::vector<std::string>& names() const { return names_; }
+  bool build(std::size_t candidate) const {
+    return graph_.build_plan_at_index(handle_, static_cast<std::int64_t>(candidate)).is_good();
+  }
+  // The first one that can be built and works within so many bytes.
+  std::optional<std::size_t> first_within(std::int64_t most) const {
+    for (std::size_t candidate = 0; candidate < names_.size(); ++candidate) {
+      std::int64_t bytes = 0;
+      if (build(candidate) &&
+          graph_.get_workspace_size_plan_at_index(static_cast<std::int64_t>(candidate), bytes)
+              .is_good() &&
+          bytes <= most) {
+        return candidate;
+      }
+    }
+    return std::nullopt;
+  }
+  // The fastest of the first few; nothing if none could be timed. `short_of_memory` is set if some
+  // could not for lack of memory.
+  std::optional<std::size_t> fastest(const Context& context, const ConvStep& step,
+                                     bool& short_of_memory) const {
+    fe::detail::set_stream(handle_, reinterpret_cast<cudaStream_t>(context.stream()));
+    Trial trial(context, handle_, step);
+    std::size_t built = 0;
+    const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
+      if (built >= kCandidates || !build(candidate)) return std::nullopt;
+      ++built;
+      return trial.seconds(graph_, static_cast<std::int64_t>(candidate));
+    };
+    const std::optional<std::size_t> chosen = fastest_candidate(names_.size(), seconds, kBudget);
+    short_of_memory = trial.was_short();
+    return chosen;
+  }
+
+ private:
+  cudnnHandle_t handle_;
+  fe::graph::Graph& graph_;
+  std::vector<std::string> names_;
+};
+
 // Builds a graph for the step. Returns null if the library does not support it; `short_of_memory`
 // is set if it might succeed when more memory is free.
 std::shared_ptr<const CudnnCall> make_call(const Context& context, cudnnHandle_t handle,
-                                           const ConvStep& step, bool& short_of_memory) {
-  const auto convolution = std::make_shared<CudnnCall>();
+                                           const ConvStep& step, CudnnEngines& engines,
+                                           bool& short_of_memory) {
+  // The engine of the very step, so that its bits stay the same when it is planned again; else, if
+  // sizes vary, that of its class.
+  const Key of_step = key_of(step), of_class = class_of(step);
+  const auto* known = engines.find(of_step);
+  if (known == nullptr && !step.may_time) known = engines.find(of_class);
+  if (known != nullptr) {
+    if (auto call = call_by(**known, handle, step)) return call;
+  }
+  auto convolution = std::make_shared<CudnnCall>();
   fe::graph::Graph& graph = convolution->graph;
   describe(step, graph);
   if (graph.validate().is_bad() || graph.build_operation_graph(handle).is_bad() ||
@@ -251,55 +351,33 @@ std::shared_ptr<const CudnnCall> make_call(const Context& context, cudnnHandle_t
   graph.deselect_workspace_greater_than(kMostWorkspace);
   if (graph.check_support(handle).is_bad()) return nullptr;
 
-  std::vector<std::string> names;
-  for (std::int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
-    std::string name;
-    if (graph.get_plan_name_at_index(i, name).is_bad()) name = fmt::format("plan {}", i);
-    names.push_back(std::move(name));
-  }
+  const Candidates candidates(handle, graph);
   const ChoiceKey choice_key{
       fmt::format("{} sm{} cuDNN {}", context.device_name(), context.compute_capability(),
                   fe::detail::get_backend_version()),
       text_of(step), context.device_name(), fmt::format("cuDNN: {}", step.label)};
-  const auto build = [&](std::size_t candidate) {
-    return graph.build_plan_at_index(handle, static_cast<std::int64_t>(candidate)).is_good();
-  };
-  std::optional<std::size_t> chosen = remembered_candidate(choice_key, names);
-  if (chosen && !build(*chosen)) chosen.reset();
-  if (!chosen) {
-    fe::detail::set_stream(handle, reinterpret_cast<cudaStream_t>(context.stream()));
-    Trial trial(context, handle, step);
-    std::size_t built = 0;
-    const auto seconds = [&](std::size_t candidate) -> std::optional<double> {
-      if (built >= kCandidates || !build(candidate)) return std::nullopt;
-      ++built;
-      return trial.seconds(graph, static_cast<std::int64_t>(candidate));
-    };
-    chosen = fastest_candidate(names.size(), seconds, kBudget);
-    short_of_memory = trial.was_short();
-    if (chosen && !short_of_memory) remember_candidate(choice_key, names[*chosen]);
-    // Without memory for timing, the first candidate with a small workspace is used.
-    for (std::size_t candidate = 0; !chosen && short_of_memory && candidate < names.size();
-         ++candidate) {
-      std::int64_t bytes = 0;
-      if (build(candidate) &&
-          graph.get_workspace_size_plan_at_index(static_cast<std::int64_t>(candidate), bytes)
-              .is_good() &&
-          bytes <= kLittleWorkspace) {
-        chosen = candidate;
-      }
-    }
+  std::optional<std::size_t> chosen = remembered_candidate(choice_key, candidates.names());
+  if (chosen && !candidates.build(*chosen)) chosen.reset();
+  if (!chosen && step.may_time) {
+    chosen = candidates.fastest(context, step, short_of_memory);
+    if (chosen && !short_of_memory) remember_candidate(choice_key, candidates.names()[*chosen]);
+    if (!chosen && short_of_memory) chosen = candidates.first_within(kLittleWorkspace);
+  } else if (!chosen) {
+    chosen = candidates.first_within(kMostWorkspace);
   }
   if (!chosen) return nullptr;
-  convolution->plan = static_cast<std::int64_t>(*chosen);
-  std::int64_t bytes = 0;
-  if (graph.get_workspace_size_plan_at_index(*convolution->plan, bytes).is_bad()) return nullptr;
-  convolution->workspace = static_cast<std::uint64_t>(bytes);
-  return convolution;
+  const auto plan = static_cast<std::int64_t>(*chosen);
+  auto engine = std::make_shared<CudnnEngine>();
+  if (graph.get_engine_and_knobs_at_index(plan, engine->number, engine->knobs).is_good() &&
+      !short_of_memory) {
+    engines.put(of_step, engine);
+    if (engines.find(of_class) == nullptr) engines.put(of_class, std::move(engine));
+  }
+  return with_plan(std::move(convolution), plan);
 }
 
 std::shared_ptr<const CudnnCall> make_call(const Context&, cudnnHandle_t handle,
-                                           const AttentionStep& s, bool&) {
+                                           const AttentionStep& s, CudnnEngines&, bool&) {
   const auto call = std::make_shared<CudnnCall>();
   fe::graph::Graph& graph = call->graph;
   graph.set_io_data_type(type_of(s.dtype))
@@ -439,7 +517,7 @@ std::shared_ptr<const CudnnCall> CudnnLibrary::kept_or_planned(const S& step) {
   if (const auto* known = calls_.find(key)) return *known;
   if (!start()) return nullptr;
   bool short_of_memory = false;
-  auto planned = make_call(context_, handle_, step, short_of_memory);
+  auto planned = make_call(context_, handle_, step, engines_, short_of_memory);
   if (planned != nullptr || !short_of_memory) calls_.put(key, planned);
   return planned;
 }

@@ -21,6 +21,9 @@ namespace volta::cuda {
 
 // The graph of a step, ready to run.
 class CudnnCall;
+struct CudnnEngine;
+// The engines of convolutions, by step and by what steps have in common that differ only in size.
+using CudnnEngines = Recent<std::vector<std::int64_t>, std::shared_ptr<const CudnnEngine>, 512>;
 
 // Opens cuDNN to report its version, or why it is not used.
 LibraryInfo cudnn_library();
@@ -59,6 +62,7 @@ class CudnnLibrary {
   std::mutex mutex_;
   // A network has a few hundred distinct convolutions at most.
   Recent<std::vector<std::int64_t>, std::shared_ptr<const CudnnCall>, 512> calls_;
+  CudnnEngines engines_;
 };
 
 }  // namespace volta::cuda

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "backend/timed_choice.h"
 #include "core/log_once.h"
 #include "volta/error.h"
 
@@ -106,6 +105,11 @@ cublasLtEpilogue_t epilogue_of(const plan::MatmulStep& step) {
       return CUBLASLT_EPILOGUE_DGELU;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+double work_of(const plan::MatmulStep& step) {
+  return static_cast<double>(step.batch) * static_cast<double>(step.m) *
+         static_cast<double>(step.n) * static_cast<double>(step.k);
 }
 
 }  // namespace
@@ -222,6 +226,20 @@ std::shared_ptr<const Product> MatmulLibrary::product(const plan::MatmulStep& st
   return planned;
 }
 
+ChoiceKey MatmulLibrary::choice_of(const plan::MatmulStep& step, Alignment aligned) const {
+  return {
+      fmt::format("{} sm{} cuBLASLt {}", context_.device_name(), context_.compute_capability(),
+                  context_.libraries().cublas.cublasLtGetVersion()),
+      fmt::format("product {} {} tf32 {} {}{} [{}, {}, {}] x {}, ld {} {} {}, strides {} {} {}, "
+                  "aligned {} {} {}, bias {}, activation {} {}",
+                  name_of(step.dtype), name_of(step.result_dtype()), step.tf32,
+                  step.transpose_a ? "T" : "N", step.transpose_b ? "T" : "N", step.m, step.n,
+                  step.k, step.batch, step.lda, step.ldb, step.ldc, step.stride_a, step.stride_b,
+                  step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias,
+                  static_cast<int>(step.activation), step.keeps_input),
+      context_.device_name(), fmt::format("cuBLASLt: {}", step.label)};
+}
+
 std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step, Alignment aligned,
                                                    std::size_t workspace_bytes) const {
   const DeviceMemory& some = workspaces_[0];  // stands for operands of unknown address
@@ -298,11 +316,14 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
 
+  // Several candidates take five times as long as one.
+  const bool has_choice =
+      work_of(step) >= kLeastTimedWork && (step.may_time || is_chosen(choice_of(step, aligned)));
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> choices{};
   int found = 0;
   const cublasStatus_t status = library.cublasLtMatmulAlgoGetHeuristic(
       handle_, product->operation, product->first, product->second, product->result,
-      product->result, product->preference, kCandidates, choices.data(), &found);
+      product->result, product->preference, has_choice ? kCandidates : 1, choices.data(), &found);
   const bool refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
   if (refused) return nullptr;
@@ -317,30 +338,19 @@ std::shared_ptr<const Product> MatmulLibrary::plan(const plan::MatmulStep& step,
 }
 
 // The heuristics' first choice is not always the fastest. Candidates for products that take longer
-// than a launch are timed on memory of their own.
+// than a launch are timed on memory of their own, unless the step's sizes vary.
 std::size_t MatmulLibrary::fastest(const plan::MatmulStep& step, Alignment aligned,
                                    const Product& product,
                                    std::span<const cublasLtMatmulHeuristicResult_t> candidates,
                                    bool may_time) const {
-  const double work = static_cast<double>(step.batch) * static_cast<double>(step.m) *
-                      static_cast<double>(step.n) * static_cast<double>(step.k);
-  if (candidates.size() < 2 || work < kLeastTimedWork) return 0;
+  if (candidates.size() < 2) return 0;
   std::vector<std::string> names;
   for (const auto& candidate : candidates)
     names.push_back(fmt::format("{:016x}", fmt::join(candidate.algo.data, "")));
-  const ChoiceKey choice_key{
-      fmt::format("{} sm{} cuBLASLt {}", context_.device_name(), context_.compute_capability(),
-                  context_.libraries().cublas.cublasLtGetVersion()),
-      fmt::format("product {} {} tf32 {} {}{} [{}, {}, {}] x {}, ld {} {} {}, strides {} {} {}, "
-                  "aligned {} {} {}, bias {}, activation {} {}",
-                  name_of(step.dtype), name_of(step.result_dtype()), step.tf32,
-                  step.transpose_a ? "T" : "N", step.transpose_b ? "T" : "N", step.m, step.n,
-                  step.k, step.batch, step.lda, step.ldb, step.ldc, step.stride_a, step.stride_b,
-                  step.stride_c, aligned.a, aligned.b, aligned.c, step.has_bias,
-                  static_cast<int>(step.activation), step.keeps_input),
-      context_.device_name(), fmt::format("cuBLASLt: {}", step.label)};
+  const ChoiceKey choice_key = choice_of(step, aligned);
   if (const auto known = remembered_candidate(choice_key, names)) return *known;
-  if (!may_time) return 0;  // remembered choices are for plans that have a workspace
+  // Remembered choices are for plans that have a workspace.
+  if (!may_time || !step.may_time) return 0;
 
   const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld,
                          std::int64_t stride, DType dtype) {

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/context.h"
 #include "backend/steps.h"
+#include "backend/timed_choice.h"
 #include "core/recent.h"
 
 namespace volta::cuda {
@@ -70,6 +71,7 @@ class MatmulLibrary {
   void bind_epilogue(const Product& product, CUdeviceptr bias, CUdeviceptr other) const;
   std::shared_ptr<const Product> plan(const plan::MatmulStep& step, Alignment alignment,
                                       std::size_t workspace_bytes) const;
+  ChoiceKey choice_of(const plan::MatmulStep& step, Alignment alignment) const;
   std::size_t fastest(const plan::MatmulStep& step, Alignment aligned, const Product& product,
                       std::span<const cublasLtMatmulHeuristicResult_t> candidates,
                       bool may_time) const;

@@ -369,8 +369,8 @@ std::optional<PickedElement> picked_element(Variable& variable) {
   const std::lock_guard guard(read.lock);
   if (!variable.unread.load(std::memory_order_relaxed)) return std::nullopt;
   Node* const node = read.node.get();
-  const bool lies_there = node->state.load(std::memory_order_acquire) == NodeState::Computed &&
-                          node->errors == nullptr;
+  const bool lies_there =
+      node->state.load(std::memory_order_acquire) == NodeState::Computed && node->errors == nullptr;
   if (!lies_there) return std::nullopt;
   std::int64_t element = 0;
   int axis = 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -19,10 +20,9 @@ constexpr std::int64_t kToLast[] = {0, 2, 3, 1}, kToSecond[] = {0, 3, 1, 2};
 // size of the library.
 constexpr std::size_t kNumbers = std::tuple_size_v<ConvStep::Numbers>;
 
-// The numbers of ConvStep::numbers that may be open: n, in and out.
-constexpr std::size_t kOpen[] = {3, 7, 8, 9, 10};
+constexpr auto kOpen = ConvStep::kOpenNumbers;
 
-std::array<Extent, std::size(kOpen)> open_numbers(const ConvSizes& sizes) {
+std::array<Extent, kOpen.size()> open_numbers(const ConvSizes& sizes) {
   return {sizes.images, sizes.in[0], sizes.in[1], sizes.out[0], sizes.out[1]};
 }
 ConvSizes sizes_of(const Value& value) {
@@ -40,12 +40,18 @@ std::vector<Extent> pack(const ConvStep& step, const ConvSizes& sizes) {
   return attrs;
 }
 
+bool has_open(const ConvSizes& sizes) {
+  const auto numbers = open_numbers(sizes);
+  return std::ranges::any_of(numbers, [](Extent extent) { return extent.is_open(); });
+}
+
 // The step that a value stands for at the sizes of planning, without buffers and label.
 ConvStep step_of(const Value& value) {
   const std::vector<std::int64_t> attrs = hints(value.attrs);
   ConvStep step = ConvStep::of(std::span(attrs).first<kNumbers>());
   step.weight_channels_last = attrs[kNumbers] != 0;
   step.workspace_bytes = static_cast<std::uint64_t>(attrs[kNumbers + 1]);
+  step.may_time = !has_open(sizes_of(value));
   return step;
 }
 
@@ -130,7 +136,8 @@ class ConvolutionKind final : public Call {
   const char* name() const override { return "convolution"; }
   std::size_t alternative() const override { return Step(ConvStep{}).index(); }
 
-  CallDraft draft(const StoredValues& plan, const Value& value, std::size_t, bool) const override {
+  CallDraft draft(const StoredValues& plan, const Value& value, std::size_t,
+                  bool massively_parallel) const override {
     CallDraft draft;
     ConvStep step = step_of(value);
     step.label = value.label;
@@ -138,6 +145,8 @@ class ConvolutionKind final : public Call {
       if (!in.is_none()) draft.reads.push_back(reshape_base(plan.values, in));
     }
     draft.scratch_bytes = step.workspace_bytes;
+    // At other sizes a GPU's library may need a workspace even if it needs none here.
+    if (massively_parallel && !step.may_time && step.workspace_bytes == 0) draft.scratch_bytes = 1;
     const auto open = open_numbers(sizes_of(value));
     draft.sizes.assign(open.begin(), open.end());
     draft.step = std::move(step);
@@ -211,12 +220,7 @@ const Call& convolution_call() {
 
 Expr convolution(Lowering& lowering, ConvStep step, ConvSizes sizes, Expr a, Expr b) {
   const DeviceEntry& device = lowering.device();
-  if (lowering.massively_parallel()) {
-    // Which workspace a GPU's library needs, and whether it supports the step, depends on all
-    // sizes.
-    sizes.images = sizes.images.fixed();
-    for (auto* pair : {&sizes.in, &sizes.out}) *pair = {(*pair)[0].fixed(), (*pair)[1].fixed()};
-  }
+  step.may_time = !has_open(sizes);
   step.n = sizes.images.hint();
   step.in = {sizes.in[0].hint(), sizes.in[1].hint()};
   step.out = {sizes.out[0].hint(), sizes.out[1].hint()};

@@ -334,8 +334,8 @@ void tune_group(Backend& backend, int device, const PlanSteps& plan, const Group
   if (unknown == Unknown::Leave) return;
   const double left = tuning_seconds_left();
   // Timing runs would appear in a profile.
-  const bool may_time =
-      schedule_tuning(backend.device_is_gpu(device)) == Tuning::Time && profiling::session() == 0;
+  const bool may_time = unknown == Unknown::Time && profiling::session() == 0 &&
+                        schedule_tuning(backend.device_is_gpu(device)) == Tuning::Time;
   if (!may_time || left <= 0) {
     // This process keeps the default, even if later plans have time for tuning.
     use_candidate(group.choice_key, names.front());

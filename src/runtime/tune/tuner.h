@@ -14,9 +14,10 @@
 
 namespace volta::plan {
 
-// Whether a step without a known timing is timed, as far as VOLTA_TUNE allows, or left alone. A
-// process never changes its choice for a step.
-enum class Unknown : std::uint8_t { Time, Leave };
+// What becomes of a step without a known timing: it is timed, as far as VOLTA_TUNE allows; it keeps
+// the default for the rest of the process, because a plan for one of many sizes must not wait; or
+// it is left alone. A process never changes its choice for a step.
+enum class Unknown : std::uint8_t { Time, KeepDefault, Leave };
 
 // Gives the large steps of a plan the fastest schedules known. The caller holds the device's lock.
 VOLTA_BACKEND_API void tune(Backend& backend, int device, PlanSteps& steps, Unknown unknown);

@@ -407,6 +407,23 @@ TEST(Tuner, SmallKernelsAreLeftAlone) {
   });
 }
 
+// A plan for one of many sizes waits for no timing, and what it ran with is what later plans run
+// with.
+TEST(Tuner, WhereSizesVaryNothingIsTimed) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "2"}}, [] {
+    set_seconds(kBetter);
+    NoDevice backend;
+    plan::PlanSteps plan = large_plan(), again = large_plan();
+    plan::tune(backend, 0, plan, Unknown::KeepDefault);
+    plan::tune(backend, 0, again, Unknown::Time);
+    EXPECT_EQ(timings(), 0u);
+    EXPECT_EQ(schedule(plan, 0), "map vec 4");
+    EXPECT_EQ(schedule(again, 0), "map vec 4");
+    EXPECT_EQ(tuned_choices().front().source, TuningSource::Untimed);
+  });
+}
+
 // Explaining a plan neither times nor decides anything.
 TEST(Tuner, LookingDecidesNothing) {
   const Folder cache;
@@ -666,6 +683,32 @@ TEST(Tuner, ExplainShowsATunedSchedule) {
     };
     EXPECT_EQ(shown().find("tuned"), std::string::npos);  // nothing is known yet
     EXPECT_NE(shown().find("map, tuned: map vec 1 threads 512"), std::string::npos) << shown();
+  });
+}
+
+// Of changing sizes only the first is timed: later ones run at once.
+TEST(Tuner, NewSizesAreNotTimed) {
+  const Folder cache;
+  in_child({{"VOLTA_CACHE_DIR", cache.path()}, {"VOLTA_TUNE", "120"}}, [] {
+    Device device = Device::cpu();
+    try {
+      device = device_to_tune();
+    } catch (const DeviceError&) {
+      GTEST_SKIP() << "no OpenCL device";
+    }
+    plan::TunerHooks hooks;
+    hooks.least_bytes = 1 << 16;
+    hooks.seconds = [](const Candidate&) { return std::optional(1.0); };
+    plan::set_tuner_hooks(hooks);
+    const auto tripled = [&](std::int64_t rows) {
+      const Tensor x = rand({rows, 1024}).to(device);
+      EXPECT_EQ((x * 3.0).to_vector<float>().back(), 3.0f * x.to_vector<float>().back());
+    };
+    tripled(256);
+    const std::uint64_t first = timings();
+    EXPECT_GT(first, 0u);
+    for (const std::int64_t rows : {257, 600, 200, 599, 2000}) tripled(rows);
+    EXPECT_EQ(timings(), first);
   });
 }
 
