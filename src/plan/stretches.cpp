@@ -16,8 +16,6 @@ using graph::OpId;
 
 namespace {
 
-// The lengths of stretches. Between them, the place is chosen where fewest values cross.
-constexpr std::size_t kLeast = 16, kMost = 64;
 // A value crosses a place if it is one of the last kRecent nodes and one of the next kSoon nodes
 // reads it. Values of far away are left out, because they tell of the whole program.
 constexpr std::size_t kRecent = 8, kSoon = 32;
@@ -40,7 +38,8 @@ bool is_free_view(OpId op) {
 }
 
 // After which of the consecutive nodes [first, end) a stretch ends, in ascending order.
-std::vector<std::size_t> cuts_of(const Batch& batch, std::size_t first, std::size_t end) {
+std::vector<std::size_t> cuts_of(const Batch& batch, StretchLength length, std::size_t first,
+                                 std::size_t end) {
   const std::size_t count = end - first;
   std::vector<std::uint8_t> readers(count, 0);  // a bit per place behind the node
   std::vector<bool> may_cut(count, true);
@@ -69,7 +68,8 @@ std::vector<std::size_t> cuts_of(const Batch& batch, std::size_t first, std::siz
   for (std::size_t begin = 0; begin < count;) {
     std::size_t best = count - 1;
     bool is_found = false;
-    for (std::size_t n = begin + kLeast - 1; n < count && (n < begin + kMost || !is_found); ++n) {
+    for (std::size_t n = begin + length.least - 1;
+         n < count && (n < begin + length.most || !is_found); ++n) {
       if (!may_cut[n] || (is_found && crossing[n] >= crossing[best])) continue;
       best = n;
       is_found = true;
@@ -284,7 +284,7 @@ class Cutter {
     is_reader_needed_ = true;
   }
   void add_cut(std::size_t first, std::size_t end) {
-    for (const std::size_t last : cuts_of(batch_, first, end)) {
+    for (const std::size_t last : cuts_of(batch_, result_.length(), first, end)) {
       add_nodes(first, last + 1, Stretch::kNoList);
       first = last + 1;
     }
@@ -406,7 +406,9 @@ class Cutter {
   bool is_reader_needed_ = true;       // whether the node whose inputs are being read counts
 };
 
-Stretches::Stretches(const Batch& batch) : batch_(batch) { Cutter(batch, *this).run(); }
+Stretches::Stretches(const Batch& batch, StretchLength length) : batch_(batch), length_(length) {
+  Cutter(batch, *this).run();
+}
 
 Node& Stretches::node(std::uint32_t number) const {
   const std::size_t recorded = batch_.nodes.size();

@@ -35,15 +35,24 @@ struct Stretch {
   std::uint32_t list = kNoList;
 };
 
+// How many nodes stretches have. Between the two, the cut is where the fewest values cross.
+struct StretchLength {
+  std::size_t least, most;
+};
+// Long stretches fuse more. Short ones come again even in programs that put their operations
+// together in a new order each time, such as trees.
+inline constexpr StretchLength kLongStretches{16, 64}, kShortStretches{1, 2};
+
 // The stretches of a batch. Nodes have their numbers in the batch; behind them come nodes that were
 // not recorded, but stand for parts of recorded ones.
 class Stretches {
  public:
-  explicit Stretches(const graph::Batch& batch);
+  Stretches(const graph::Batch& batch, StretchLength length);
   Stretches(const Stretches&) = delete;
   Stretches& operator=(const Stretches&) = delete;
 
   const std::vector<Stretch>& all() const { return all_; }
+  StretchLength length() const { return length_; }
   std::size_t node_count() const { return node_reader_.size(); }
   graph::Node& node(std::uint32_t number) const;
   graph::Node& node(ValueRef value) const {
@@ -57,6 +66,7 @@ class Stretches {
  private:
   friend class Cutter;
   const graph::Batch& batch_;
+  StretchLength length_;
   std::vector<Stretch> all_;
   std::deque<graph::Node> made_;
   graph::Bump memory_;  // the inputs and attributes of nodes that were made

@@ -42,7 +42,7 @@ struct DeviceRuntime {
     // The memory that the plan and its executable held when last counted (cache_bounds.h).
     HeldBytes held = {}, executable = {};
     bool counted = false;
-    std::optional<graph::Hash> linked = std::nullopt;  // the structure, if the plan is linked
+    std::optional<Linked> linked = std::nullopt;
   };
   DeviceEntry& entry;
   std::uint64_t runs = 0;

@@ -52,20 +52,15 @@ std::unique_ptr<plan::Stretches> linked_stretches(const plan::DeviceRuntime& run
                                                   const std::vector<bool>& donatable) {
   using namespace plan;  // NOLINT(google-build-using-namespace): its planner is asked here
   const graph::Batch& batch = recorder.batch;
-  std::unique_ptr<Stretches> stretches;
   if (const auto known = runtime.by_key.find(key); known != runtime.by_key.end()) {
     const auto& linked = known->second->linked;
-    if (linked && runtime.links.structures.of(*linked) < kMostLinks)
-      stretches = std::make_unique<Stretches>(batch);
-    return stretches;
+    if (!linked || runtime.links.structures.of(linked->structure) >= kMostLinks) return nullptr;
+    return std::make_unique<Stretches>(batch, linked->length);
   }
   graph::Hash structure = structure_of(batch, donatable);
   structure.mix(0);
-  if (runtime.structures.knows(structure) || !may_be_linked(batch)) return stretches;
-  stretches = std::make_unique<Stretches>(batch);
-  if (!would_be_linked(recorder.familiarity, runtime.links, structure, *stretches))
-    stretches.reset();
-  return stretches;
+  if (runtime.structures.knows(structure) || !may_be_linked(batch)) return nullptr;
+  return would_be_linked(recorder.familiarity, runtime.links, structure, batch);
 }
 
 // Describes the plan that submitting the recorder now would run.

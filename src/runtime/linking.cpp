@@ -2,6 +2,7 @@
 #include "runtime/linking.h"
 
 #include <atomic>
+#include <utility>
 
 namespace volta::plan {
 namespace {
@@ -18,11 +19,30 @@ bool is_familiar(const LinkHistory& history, const Stretches& stretches) {
   return 2 * known > nodes;
 }
 
+// Whether a batch is linked that consists of known stretches.
 bool links(const LinkHistory& history, const graph::Hash& structure, std::uint32_t unknown) {
   const Linking when = linking.load(std::memory_order_relaxed);
-  if (when != Linking::WhereStepsVary) return when == Linking::Always;
+  if (when != Linking::WhereStepsVary) return when != Linking::Never;
   return unknown > kUnknownInARow && history.structures.of(structure) < kMostLinks;
 }
+
+// The stretches of a batch by which it is familiar, or those that a test asks for.
+struct Cut {
+  std::unique_ptr<Stretches> by_long, by_short;
+  std::unique_ptr<Stretches>* familiar = nullptr;  // one of them
+
+  Cut(const LinkHistory& history, const graph::Batch& batch)
+      : by_long(std::make_unique<Stretches>(batch, kLongStretches)) {
+    const Linking when = linking.load(std::memory_order_relaxed);
+    if (when == Linking::Always ||
+        (when != Linking::AlwaysShort && is_familiar(history, *by_long))) {
+      familiar = &by_long;
+      return;
+    }
+    by_short = std::make_unique<Stretches>(batch, kShortStretches);
+    if (when == Linking::AlwaysShort || is_familiar(history, *by_short)) familiar = &by_short;
+  }
+};
 
 }  // namespace
 
@@ -30,7 +50,7 @@ void set_linking(Linking value) { linking.store(value, std::memory_order_relaxed
 
 bool may_be_linked(const graph::Batch& batch) {
   return batch.nodes.size() >= kLeastLinkedNodes ||
-         linking.load(std::memory_order_relaxed) == Linking::Always;
+         linking.load(std::memory_order_relaxed) >= Linking::Always;
 }
 
 std::uint32_t Occurrences::of(const graph::Hash& hash) const {
@@ -57,17 +77,26 @@ void note_known(graph::Familiarity& familiarity, const graph::Batch& batch) {
     familiarity.unknown = 0;
 }
 
-bool note_unknown(graph::Familiarity& familiarity, LinkHistory& history,
-                  const graph::Hash& structure, const Stretches& stretches) {
+std::unique_ptr<Stretches> note_unknown(graph::Familiarity& familiarity, LinkHistory& history,
+                                        const graph::Hash& structure, const graph::Batch& batch) {
+  Cut cut(history, batch);
   familiarity.known = 0;
-  familiarity.unknown = is_familiar(history, stretches) ? familiarity.unknown + 1 : 0;
-  for (const Stretch& stretch : stretches.all()) history.stretches.note(stretch.hash);
-  return links(history, structure, familiarity.unknown);
+  familiarity.unknown = cut.familiar != nullptr ? familiarity.unknown + 1 : 0;
+  for (const auto* stretches : {&cut.by_long, &cut.by_short}) {
+    if (*stretches == nullptr) continue;
+    for (const Stretch& stretch : (*stretches)->all()) history.stretches.note(stretch.hash);
+  }
+  if (cut.familiar == nullptr || !links(history, structure, familiarity.unknown)) return nullptr;
+  return std::move(*cut.familiar);
 }
 
-bool would_be_linked(const graph::Familiarity& familiarity, const LinkHistory& history,
-                     const graph::Hash& structure, const Stretches& stretches) {
-  return links(history, structure, is_familiar(history, stretches) ? familiarity.unknown + 1 : 0);
+std::unique_ptr<Stretches> would_be_linked(const graph::Familiarity& familiarity,
+                                           const LinkHistory& history, const graph::Hash& structure,
+                                           const graph::Batch& batch) {
+  Cut cut(history, batch);
+  if (cut.familiar == nullptr || !links(history, structure, familiarity.unknown + 1))
+    return nullptr;
+  return std::move(*cut.familiar);
 }
 
 }  // namespace volta::plan

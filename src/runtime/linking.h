@@ -2,12 +2,14 @@
 //
 // A program whose steps repeat is planned as a whole from its first step on. Only if several large
 // batches in a row had unknown structures, although they consist of stretches that came before,
-// further ones are linked. A structure that keeps coming back is planned as a whole after all.
+// further ones are linked: from long stretches if those came before, else from short ones. A
+// structure that keeps coming back is planned as a whole after all.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <unordered_map>
 
 #include "graph/record/recorder.h"
@@ -43,6 +45,12 @@ class Occurrences {
   std::deque<graph::Hash> order_;
 };
 
+// What a linked plan is made from: the structure of the batch, and stretches of this length.
+struct Linked {
+  graph::Hash structure;
+  StretchLength length;
+};
+
 // What a device remembers of batches that might be linked.
 struct LinkHistory {
   Occurrences stretches{16384};  // of batches whose structure was unknown
@@ -52,16 +60,17 @@ struct LinkHistory {
 
 // To be told of a batch whose plan or structure was known.
 void note_known(graph::Familiarity& familiarity, const graph::Batch& batch);
-// To be told of the stretches of a large batch whose structure was unknown. Returns whether the
-// batch is to be linked.
-bool note_unknown(graph::Familiarity& familiarity, LinkHistory& history,
-                  const graph::Hash& structure, const Stretches& stretches);
-// Whether it would be, if that were the next batch.
-bool would_be_linked(const graph::Familiarity& familiarity, const LinkHistory& history,
-                     const graph::Hash& structure, const Stretches& stretches);
+// To be told of a large batch whose structure was unknown. Returns the stretches from which it is
+// to be linked; null if it is to be planned as a whole. Long stretches are preferred.
+std::unique_ptr<Stretches> note_unknown(graph::Familiarity& familiarity, LinkHistory& history,
+                                        const graph::Hash& structure, const graph::Batch& batch);
+// The stretches from which it would be linked, if that were the next batch.
+std::unique_ptr<Stretches> would_be_linked(const graph::Familiarity& familiarity,
+                                           const LinkHistory& history, const graph::Hash& structure,
+                                           const graph::Batch& batch);
 
 // For tests.
-enum class Linking : std::uint8_t { Never, WhereStepsVary, Always };
+enum class Linking : std::uint8_t { Never, WhereStepsVary, Always, AlwaysShort };
 VOLTA_BACKEND_API void set_linking(Linking linking);
 // Whether a batch is so large that linking is considered.
 bool may_be_linked(const graph::Batch& batch);

@@ -80,11 +80,11 @@ Plan* known_plan(DeviceRuntime& runtime, const Key& key) {
   if (found == runtime.by_key.end()) return nullptr;
   DeviceRuntime::Entry& entry = *found->second;
   if (entry.linked) {
-    if (runtime.links.structures.of(*entry.linked) >= kMostLinks) {
+    if (runtime.links.structures.of(entry.linked->structure) >= kMostLinks) {
       evict_plan(runtime, found->second);
       return nullptr;
     }
-    runtime.links.structures.note(*entry.linked);
+    runtime.links.structures.note(entry.linked->structure);
   }
   runtime.plans.splice(runtime.plans.begin(), runtime.plans, found->second);
   return entry.plan.get();
@@ -107,7 +107,7 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
     note_known(familiarity, batch);
     return *known;
   }
-  std::optional<graph::Hash> linked;
+  std::optional<Linked> linked;
   Unknown unknown = Unknown::KeepDefault;
   auto plan = [&] {
     const profiling::HostSpan span("planning");
@@ -116,12 +116,12 @@ Plan& find_or_build(DeviceRuntime& runtime, Batch& batch, std::size_t stream,
     if (runtime.structures.knows(structure)) {
       note_known(familiarity, batch);
     } else if (may_be_linked(batch)) {
-      const Stretches stretches(batch);
-      if (note_unknown(familiarity, runtime.links, structure, stretches)) {
-        linked = structure;
+      const auto stretches = note_unknown(familiarity, runtime.links, structure, batch);
+      if (stretches != nullptr) {
+        linked = {structure, stretches->length()};
         runtime.links.structures.note(structure);
         count(live_counters().plans_linked);
-        return link_plan(batch, stretches, runtime.donatable, runtime.entry, runtime.groupings,
+        return link_plan(batch, *stretches, runtime.donatable, runtime.entry, runtime.groupings,
                          runtime.stretches);
       }
     }

@@ -219,17 +219,43 @@ class Images : public Program {
   nn::Linear head_{6, 1};
 };
 
-// The same training with linked plans and with whole ones.
+// A small tree of a few operations, joined in any order: long stretches of it hardly come again.
+class SmallTrees : public Program {
+ public:
+  explicit SmallTrees(std::uint32_t seed = 2) : Program(seed) {
+    add(join_);
+    add(head_);
+    optimize();
+  }
+  Tensor loss() override {
+    const std::int64_t leaves = 6 + static_cast<std::int64_t>(draw() % 8);
+    const Tensor words = numbers({13, 6}, 1);
+    std::vector<Tensor> parts;
+    for (std::int64_t n = 0; n < leaves; ++n) parts.push_back(words.narrow(0, n, 1));
+    while (parts.size() > 1) {
+      const std::size_t at = draw() % (parts.size() - 1);
+      parts[at] = tanh(join_(concat({parts[at], parts[at + 1]}, 1)));
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    }
+    return (head_(parts.front()) - 1).square().mean();
+  }
+
+ private:
+  nn::Linear join_{12, 6}, head_{6, 1};
+};
+
+// The same training with plans linked in this way and with whole ones.
 template <class Made>
-std::pair<Values, Values> linked_and_whole(const Made& make, int steps, bool clips) {
-  const auto train = [&](Linking linking) {
-    const With with(linking);
+std::pair<Values, Values> linked_and_whole(const Made& make, int steps, bool clips,
+                                           Linking linking = Linking::Always) {
+  const auto train = [&](Linking wanted) {
+    const With with(wanted);
     auto program = make();
     program.clips = clips;
     return program.train(steps);
   };
   const Counters before = counters();
-  Values linked = train(Linking::Always);
+  Values linked = train(linking);
   EXPECT_GT(counters().plans_linked, before.plans_linked);
   EXPECT_EQ(counters().plans_built, before.plans_built);
   const std::uint64_t links = counters().plans_linked;
@@ -239,8 +265,11 @@ std::pair<Values, Values> linked_and_whole(const Made& make, int steps, bool cli
 }
 template <class Made>
 void expect_values_of_whole_plans(const Made& make, int steps, bool clips = false) {
-  const auto [linked, whole] = linked_and_whole(make, steps, clips);
-  expect_close(linked, whole, 1e-11);
+  for (const Linking linking : {Linking::Always, Linking::AlwaysShort}) {
+    SCOPED_TRACE(linking == Linking::Always ? "long stretches" : "short stretches");
+    const auto [linked, whole] = linked_and_whole(make, steps, clips, linking);
+    expect_close(linked, whole, 1e-11);
+  }
 }
 
 TEST(LinkedPlans, StochasticDepthTrainsAsWithWholePlans) {
@@ -254,6 +283,10 @@ TEST(LinkedPlans, RecurrencesTrainAsWithWholePlans) {
 }
 TEST(LinkedPlans, TreesTrainAsWithWholePlans) {
   expect_values_of_whole_plans([] { return Trees(); }, 6);
+}
+
+TEST(LinkedPlans, SmallTreesTrainAsWithWholePlans) {
+  expect_values_of_whole_plans([] { return SmallTrees(); }, 6);
 }
 
 TEST(LinkedPlans, ConvolutionsTrainAsWithWholePlans) {
@@ -305,13 +338,16 @@ TEST(LinkedPlans, ExactProgramsHaveTheBitsOfWholePlans) {
     }
     return values;
   };
-  const Values linked = run(Linking::Always), whole = run(Linking::Never);
-  ASSERT_EQ(linked.size(), whole.size());
-  for (std::size_t n = 0; n < linked.size(); ++n) {
-    for (std::size_t i = 0; i < linked[n].size(); ++i)
-      ASSERT_EQ(std::bit_cast<std::uint64_t>(linked[n][i]),
-                std::bit_cast<std::uint64_t>(whole[n][i]))
-          << n << ", " << i << ": " << linked[n][i] << " and " << whole[n][i];
+  const Values whole = run(Linking::Never);
+  for (const Linking linking : {Linking::Always, Linking::AlwaysShort}) {
+    const Values linked = run(linking);
+    ASSERT_EQ(linked.size(), whole.size());
+    for (std::size_t n = 0; n < linked.size(); ++n) {
+      for (std::size_t i = 0; i < linked[n].size(); ++i)
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(linked[n][i]),
+                  std::bit_cast<std::uint64_t>(whole[n][i]))
+            << n << ", " << i << ": " << linked[n][i] << " and " << whole[n][i];
+    }
   }
 }
 
@@ -342,6 +378,11 @@ TEST(LinkedPlans, ClippedStochasticDepthPlansNothingAnyMore) {
 TEST(LinkedPlans, TreesPlanLittleAfterAWhile) {
   Trees program;
   expect_settles(program, 60, 20, 20);
+}
+
+TEST(LinkedPlans, SmallTreesPlanNothingAnyMore) {
+  SmallTrees program;
+  expect_settles(program, 40, 20, 0);
 }
 
 // What repeats gets the plans of a whole step, from the first one on.
