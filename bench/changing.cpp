@@ -143,7 +143,7 @@ Changed measure_first(const Options& options, int layers) {
   std::vector<double> first, known;
   for (int n = 0; n < 3; ++n) {
     empty_cache(options.device);
-    const Step step = bench::transformer(options.device, layers);
+    const Step step = bench::transformer(options.device, {.layers = layers});
     const Counters before = counters();
     first.push_back(milliseconds(step, kLength, options.device));
     const Counters after = counters();
@@ -248,7 +248,16 @@ void run(const Options& options) {
   range("CNN, images of 20 to 84", 20, 84, 1, [&] { return bench::image_cnn(device); });
   for (const int layers : {2, 6, 12}) {
     range("transformer of " + std::to_string(layers) + ", lengths 20 to 120", 20, 120, 1,
-          [&] { return bench::transformer(device, layers); });
+          [&] { return bench::transformer(device, {.layers = layers}); });
+  }
+  if (device.is_gpu()) {
+    for (const bench::TransformerSize& size :
+         {bench::TransformerSize{.layers = 2, .width = 128, .batch = 32, .in_bf16 = true},
+          bench::TransformerSize{.layers = 4, .width = 256, .batch = 32, .in_bf16 = true}}) {
+      range("GPT of " + std::to_string(size.layers) + " x " + std::to_string(size.width) +
+                ", batch 32, bf16, 20 to 200",
+            20, 200, 1, [&] { return bench::transformer(device, size); });
+    }
   }
   range("attention over 2 to 512 keys", 2, 512, 1, [&] { return bench::attention(device); });
   range("beam search, 16 beams to 1", 1, 60, 1, [&] { return bench::beam_search(device); });

@@ -74,18 +74,23 @@ inline Step image_cnn(volta::Device device) {
   });
 }
 
-inline Step transformer(volta::Device device, int layers) {
+struct TransformerSize {
+  int layers;
+  std::int64_t width = 64, batch = 2, words = 96;
+  bool in_bf16 = false;  // by autocast
+};
+inline Step transformer(volta::Device device, const TransformerSize& of) {
   using namespace volta;
-  static constexpr std::int64_t kWidth = 64, kBatch = 2, kWords = 96;
   struct Network : nn::Module {
-    nn::Embedding words{kWords, kWidth};
+    nn::Embedding words;
     std::vector<nn::TransformerBlock> blocks;
-    nn::Linear head{kWidth, kWords};
-    explicit Network(int count) {
+    nn::Linear head;
+    explicit Network(const TransformerSize& of)
+        : words(of.words, of.width), head(of.width, of.words) {
       add("words", words);
-      for (int n = 0; n < count; ++n)
-        blocks.emplace_back(kWidth, 4, nn::TransformerBlockOptions{.causal = true});
-      for (int n = 0; n < count; ++n)
+      for (int n = 0; n < of.layers; ++n)
+        blocks.emplace_back(of.width, 4, nn::TransformerBlockOptions{.causal = true});
+      for (int n = 0; n < of.layers; ++n)
         add("block" + std::to_string(n), blocks[static_cast<std::size_t>(n)]);
       add("head", head);
     }
@@ -95,12 +100,13 @@ inline Step transformer(volta::Device device, int layers) {
       return head(x);
     }
   };
-  return training(std::make_shared<Network>(layers), device,
+  return training(std::make_shared<Network>(of), device,
                   [=](Network& network, std::int64_t length) {
-                    const Tensor ids = randint(0, kWords, {kBatch, length}, {.device = device});
+                    const Tensor ids = randint(0, of.words, {of.batch, length}, {.device = device});
+                    const Autocast cast(of.in_bf16 ? DType::bf16 : DType::f32);
                     const Tensor logits = network(ids);
-                    return cross_entropy(logits.reshape({kBatch * length, kWords}),
-                                         ids.reshape({kBatch * length}));
+                    return cross_entropy(logits.reshape({of.batch * length, of.words}),
+                                         ids.reshape({of.batch * length}));
                   });
 }
 

@@ -131,12 +131,15 @@ class Block(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
-def transformer(row, layers):
-    width, batch, words = 64, 2, 96
+def transformer(row, layers, width=64, batch=2, in_bf16=False):
+    words = 96
     model = nn.Sequential(nn.Embedding(words, width), *(Block(width, 4) for _ in range(layers)),
                           nn.Linear(width, words))
-    objective = row.compiled(
-        lambda ids: functional.cross_entropy(model(ids).reshape(-1, words), ids.reshape(-1)))
+
+    def loss(ids):
+        with torch.autocast(row.device, dtype=torch.bfloat16, enabled=in_bf16):
+            return functional.cross_entropy(model(ids).reshape(-1, words), ids.reshape(-1))
+    objective = row.compiled(loss)
     return row.training(
         model, lambda length: objective(torch.randint(0, words, (batch, length), device=row.device)))
 
@@ -274,7 +277,7 @@ def measure_reads(row, count):
     return {"known_ms": known, "median_ms": fresh, "first_ms": first, "steps": count, "compilations": 0}
 
 
-def rows():
+def rows(on_gpu):
     """Name and measurement of every row, in the order of bench/changing.cpp."""
     def over(name, least, most, apart, make):
         return name, lambda row: measure_range(row, least, most, apart, make)
@@ -286,6 +289,9 @@ def rows():
     for layers in (2, 6, 12):
         yield over(f"transformer of {layers}, lengths 20 to 120", 20, 120, 1,
                    lambda row, layers=layers: transformer(row, layers))
+    for layers, width in ((2, 128), (4, 256)) if on_gpu else ():
+        yield over(f"GPT of {layers} x {width}, batch 32, bf16, 20 to 200", 20, 200, 1,
+                   lambda row, layers=layers, width=width: transformer(row, layers, width, 32, True))
     yield over("attention over 2 to 512 keys", 2, 512, 1, attention)
     yield over("beam search, 16 beams to 1", 1, 60, 1, beam_search)
     yield over("tree of random shape", 1, 60, 1, random_tree)
@@ -318,7 +324,7 @@ def main():
     if on_gpu:
         versions["cuda"] = torch.version.cuda
     report = ChangingReport("torch", versions, torch.cuda.get_device_name() if on_gpu else cpu_name(), options)
-    for name, measure in rows():
+    for name, measure in rows(on_gpu):
         if options.filter not in name:
             continue
         for variant in options.variants:
