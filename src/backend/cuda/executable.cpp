@@ -24,6 +24,9 @@ constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20;
 // A launch costs about as much time as copying this many bytes into or out of a slot.
 constexpr std::uint64_t kBytesPerLaunch = std::uint64_t{4} << 20;
 constexpr std::uint64_t kSmallGroup = 4;
+// Longer plans, such as loops of thousands of iterations, run step by step: a graph takes about a
+// kilobyte of host memory for each launch.
+constexpr std::uint64_t kMostGraphNodes = 32768;
 // While a profiler records, one replay in this many is timed step by step.
 constexpr std::uint64_t kReplaysPerSample = 32;
 
@@ -118,7 +121,8 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
   set_addresses(leaves, outputs, arena);
   send_args(args);
   VariantTable::Choice choice{VariantTable::Action::Eager};
-  if (runs_ >= kEagerRuns && !replay_off_ && !gains_nothing()) choice = table_.choose(addresses_);
+  if (runs_ >= kEagerRuns && !replay_off_ && !gains_nothing() && !is_too_long())
+    choice = table_.choose(addresses_);
   if (choice.action == VariantTable::Action::Capture &&
       (is_costly_to_slot() || !capture(choice.variant))) {
     choice.action = VariantTable::Action::Eager;
@@ -159,6 +163,10 @@ bool CudaExecutable::is_costly_to_slot() {
 }
 
 bool CudaExecutable::gains_nothing() const { return bytes_ > kBytesPerLaunch && is_single(); }
+
+bool CudaExecutable::is_too_long() const {
+  return steps_.launches() + steps_.library_calls() > kMostGraphNodes;
+}
 
 bool CudaExecutable::is_single() const {
   // A scalar that is read back adds another launch, which copies it to the host.

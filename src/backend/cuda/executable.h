@@ -68,6 +68,7 @@ class CudaExecutable final : public Executable {
   // Whether issuing is as fast as replaying. A launch costs the host twice as much as a graph of
   // one kernel, which matters only if the kernel itself is shorter than that.
   bool gains_nothing() const;
+  bool is_too_long() const;
   void run_eagerly();
   // Returns false if the plan cannot be replayed after all.
   bool capture(std::size_t index);
