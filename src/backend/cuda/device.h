@@ -14,6 +14,7 @@
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/modules.h"
 #include "backend/cuda/scalars.h"
+#include "backend/cuda/small_memory.h"
 #include "backend/cuda/staging.h"
 #include "backend/cuda/timeline.h"
 
@@ -43,6 +44,8 @@ class Device {
   void give_back(std::unique_ptr<Event> event) noexcept;
 
   const Context& context() const { return context_; }
+  SmallMemory<DeviceMemory>& small_memory() { return small_memory_; }
+  SmallMemory<PinnedMemory>& small_pinned() { return small_pinned_; }
   Modules& modules() { return modules_; }
   MatmulLibrary& matmuls() { return matmuls_; }
   CudnnLibrary& cudnn() { return cudnn_; }
@@ -74,6 +77,8 @@ class Device {
   };
 
   const Context context_;  // first member: the others use it until their end
+  SmallMemory<DeviceMemory> small_memory_{context_};
+  SmallMemory<PinnedMemory> small_pinned_{context_};
   StreamHandle capture_stream_;
   StreamHandle upload_stream_, download_stream_, read_stream_;
   Modules modules_;

@@ -57,15 +57,16 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, const plan::PlanS
       arg_block_count_(2 * group_runs_ + 1),
       table_(leaf_bytes_, output_bytes_, arena_bytes_) {
   if (arg_words_ > 0) {
-    args_ = DeviceMemory(context_, arg_words_ * sizeof(std::uint64_t));
-    arg_blocks_ = PinnedMemory(context_, arg_block_count_ * arg_words_ * sizeof(std::uint64_t));
+    args_ = device_->small_memory().take(arg_words_ * sizeof(std::uint64_t));
+    arg_blocks_ =
+        device_->small_pinned().take(arg_block_count_ * arg_words_ * sizeof(std::uint64_t));
   }
   if (steps_.checks_indices()) {
-    error_ = PinnedMemory(context_, sizeof(kernel::ErrorRecord));
+    error_ = device_->small_pinned().take(sizeof(kernel::ErrorRecord));
     *static_cast<kernel::ErrorRecord*>(error_.host()) = {};
   }
   if (steps_.table_words() > 0) {
-    eager_tables_ = DeviceMemory(context_, steps_.table_words() * sizeof(std::uint64_t));
+    eager_tables_ = device_->small_memory().take(steps_.table_words() * sizeof(std::uint64_t));
   }
   scalars_.resize(output_bytes_.size());
   for (std::size_t i = 0; i < output_bytes_.size(); ++i) {
@@ -88,7 +89,7 @@ void CudaExecutable::measure() {
   const std::uint64_t table = steps_.table_words() * words;
   held = {.host = sizeof(*this) + steps_.size() * kStep, .device = arg_words_ * words + table};
   if (arg_words_ > 0) held.host += (arg_block_count_ * arg_words_ * words / kPage + 1) * kPage;
-  if (error_.host() != nullptr) held.host += kPage;
+  if (error_) held.host += kPage;
   if (slots_) held.device += table_.slot_bytes();
   for (const Variant& variant : variants_) {
     const std::uint64_t nodes = variant.launches + variant.library_calls;
@@ -136,7 +137,7 @@ void CudaExecutable::run(std::span<const Address> leaves, std::span<const Addres
 }
 
 std::optional<kernel::ErrorRecord> CudaExecutable::take_error() {
-  if (error_.host() == nullptr) return std::nullopt;
+  if (!error_) return std::nullopt;
   context_.ensure_alive();
   auto& record = *static_cast<kernel::ErrorRecord*>(error_.host());
   if (std::atomic_ref(record.claimed).load(std::memory_order_acquire) == 0) return std::nullopt;
@@ -202,7 +203,7 @@ void CudaExecutable::send_args(std::span<const std::uint64_t> args) {
   char* block = static_cast<char*>(arg_blocks_.host()) + next_arg_block_ * bytes;
   std::memcpy(block, args.data(), bytes);
   last_args_.clear();
-  context_.check(context_.driver().cuMemcpyHtoDAsync(args_.address(), block, bytes, stream_),
+  context_.check(context_.driver().cuMemcpyHtoDAsync(args_.device(), block, bytes, stream_),
                  "sending arguments");
   last_args_.assign(args.begin(), args.end());
   next_arg_block_ = (next_arg_block_ + 1) % arg_block_count_;
@@ -214,14 +215,14 @@ Bound CudaExecutable::bound(const std::vector<std::uint64_t>& addresses) const {
           all.back()};
 }
 
-LaunchPlace CudaExecutable::place(const DeviceMemory& tables, CUstream stream) const {
-  return {tables.address(), args_.address(), error_.device(), stream};
+LaunchPlace CudaExecutable::place(const Tables& tables, CUstream stream) const {
+  return {tables.device(), args_.device(), error_.device(), stream};
 }
 
-void CudaExecutable::upload_tables(const DeviceMemory& tables,
+void CudaExecutable::upload_tables(const Tables& tables,
                                    const std::vector<std::uint64_t>& rows) const {
   device_->staging(stream_number_)
-      .upload(tables.address(), rows.data(), rows.size() * sizeof(std::uint64_t));
+      .upload(tables.device(), rows.data(), rows.size() * sizeof(std::uint64_t));
 }
 
 void CudaExecutable::run_eagerly() {
@@ -291,7 +292,7 @@ CudaExecutable::Variant CudaExecutable::record() {
   variant.launches = steps_.launches();
   variant.library_calls = steps_.library_calls();
   if (steps_.table_words() > 0) {
-    variant.tables = DeviceMemory(context_, steps_.table_words() * sizeof(std::uint64_t));
+    variant.tables = device_->small_memory().take(steps_.table_words() * sizeof(std::uint64_t));
     std::vector<std::uint64_t> rows;
     steps_.fill_tables(buffers, rows);
     upload_tables(variant.tables, rows);

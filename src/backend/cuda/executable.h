@@ -34,6 +34,8 @@ class CudaExecutable final : public Executable {
   void tell_replays();
 
  private:
+  // Tables of horizontal kernels.
+  using Tables = SmallMemory<DeviceMemory>::Block;
   // A copy of the graph with a timing event before, between and after its steps. Each event takes
   // the device two to three microseconds, so only some replays use this graph.
   struct TimedGraph {
@@ -45,7 +47,7 @@ class CudaExecutable final : public Executable {
   };
   // A plan captured for one set of addresses.
   struct Variant {
-    DeviceMemory tables;
+    Tables tables;
     Graph graph;
     std::vector<std::size_t> read_back;  // outputs that are also sent to the host
     std::uint64_t launches = 0, library_calls = 0;
@@ -57,7 +59,7 @@ class CudaExecutable final : public Executable {
   // Sends the argument block if it differs from the last one sent.
   void send_args(std::span<const std::uint64_t> args);
   Bound bound(const std::vector<std::uint64_t>& addresses) const;
-  LaunchPlace place(const DeviceMemory& tables, CUstream stream) const;
+  LaunchPlace place(const Tables& tables, CUstream stream) const;
   std::size_t output_index(std::size_t output) const { return leaf_bytes_.size() + output; }
 
   // Whether copying into and out of slots would take longer than issuing the steps one by one,
@@ -92,7 +94,7 @@ class CudaExecutable final : public Executable {
   void note_writes(const Variant* variant);
   // Sets `held`, after a capture or when captures were dropped.
   void measure();
-  void upload_tables(const DeviceMemory& tables, const std::vector<std::uint64_t>& rows) const;
+  void upload_tables(const Tables& tables, const std::vector<std::uint64_t>& rows) const;
 
   const std::shared_ptr<Device> device_;
   const Context& context_;
@@ -116,14 +118,14 @@ class CudaExecutable final : public Executable {
 
   const std::size_t arg_words_;
   const std::size_t arg_block_count_;  // one more than the runs in flight
-  DeviceMemory args_;
-  PinnedMemory arg_blocks_;
+  SmallMemory<DeviceMemory>::Block args_;
+  SmallMemory<PinnedMemory>::Block arg_blocks_;
   std::vector<std::uint64_t> last_args_;
   std::size_t next_arg_block_ = 0;
 
-  PinnedMemory error_;  // a kernel::ErrorRecord if some kernel checks indices
+  SmallMemory<PinnedMemory>::Block error_;  // a kernel::ErrorRecord if some kernel checks indices
 
-  DeviceMemory eager_tables_;
+  Tables eager_tables_;
   std::vector<std::uint64_t> eager_rows_;
 
   VariantTable table_;
