@@ -55,7 +55,7 @@ std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
                                 std::vector<int>& missing) {
   std::vector<StepDraft> steps;
   programs.start(grouping);
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+  for (const GroupId g : grouping.groups.ids()) {
     const Group& group = grouping.groups[g];
     if (values[group.roots.front()].kind == ValueKind::Join) continue;
     StepDraft& step = steps.emplace_back();
@@ -72,7 +72,7 @@ std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
   if (!missing.empty()) return steps;
   KernelBuilder builder(values, grouping, massively_parallel);
   std::size_t next = 0;
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+  for (const GroupId g : grouping.groups.ids()) {
     if (values[grouping.groups[g].roots.front()].kind == ValueKind::Join) continue;
     StepDraft& step = steps[next++];
     if (!grouping.groups[g].is_call)

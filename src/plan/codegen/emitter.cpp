@@ -13,11 +13,8 @@ namespace volta::plan {
 using kernel::InstrKind;
 using kernel::Role;
 
-Emitter::Emitter(const Values& values, const Grouping& grouping, int group)
-    : values_(values),
-      grouping_(grouping),
-      number_(group),
-      group_(grouping.groups[static_cast<std::size_t>(group)]) {
+Emitter::Emitter(const Values& values, const Grouping& grouping, GroupId group)
+    : values_(values), grouping_(grouping), number_(group), group_(grouping.groups[group]) {
   for (const Extent extent : group_.space.dims) pieces_.push_back({extent});
   unit_ = group_.space.dims.empty() &&
           std::any_of(group_.roots.begin(), group_.roots.end(),
@@ -127,7 +124,7 @@ void Emitter::emit_root(ValueId root) {
   const int value = v.kind == ValueKind::Reduce ? emit_reduce(root)
                     : v.kind == ValueKind::Scan ? emit_scan(root)
                                                 : emit_value(root, {index});
-  if (!grouping_.stored[root.index()]) return;
+  if (!grouping_.stored[root]) return;
   InstrDraft store{.instr = {.kind = InstrKind::Store}};
   store.instr.dtype = v.dtype;
   store.instr.a = value;

@@ -35,16 +35,16 @@ class KernelBuilder {
  public:
   // massively_parallel: for a GPU.
   KernelBuilder(const Values& values, const Grouping& grouping, bool massively_parallel);
-  KernelDraft build(ProgramDraft draft, std::size_t group);
+  KernelDraft build(ProgramDraft draft, GroupId group);
 
  private:
-  std::string label_of(std::size_t group);
-  void add_members(int group, ValueId root);
+  std::string label_of(GroupId group);
+  void add_members(GroupId group, ValueId root);
 
   const Values& values_;
   const Grouping& grouping_;
   bool massively_parallel_;
-  std::vector<int> visited_;  // for each value, the last search that came to it
+  PerValue<int> visited_;  // the last search that came to the value
   int searches_ = 0;
   std::vector<ValueId> members_, stack_;  // of a search
 };

@@ -10,9 +10,9 @@
 
 namespace volta::plan {
 
-bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
+bool lay_out(const Values& values, Grouping& grouping) {
   Walker walker(values, grouping);
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+  for (const GroupId g : grouping.groups.ids()) {
     Group& group = grouping.groups[g];
     if (group.is_call) {
       // Its results may have different shapes.
@@ -23,7 +23,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
     std::optional<Space> space;
     for (const bool reduces : {true, false}) {
       for (const int root : group.roots) {
-        const Value& v = values[static_cast<std::size_t>(root)];
+        const Value& v = values[root];
         if (v.is_over_rows() != reduces) continue;
         const Space own = space_of_root(values, root);
         space = space ? common_space(*space, own) : own;
@@ -33,7 +33,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
     group.space = std::move(*space);
     if (group.roots.size() == 1) continue;
     for (const int root : group.roots) {
-      if (!walker.fits(root, static_cast<int>(g))) return false;
+      if (!walker.fits(root, g)) return false;
     }
   }
   return true;
@@ -42,9 +42,10 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
 namespace {
 
 std::uint64_t bytes_of(const Grouping& grouping) {
-  std::uint64_t bytes = sizeof(Grouping) + heap_bytes(grouping.groups) +
-                        heap_bytes(grouping.group_of) + heap_bytes(grouping.stored) +
-                        heap_bytes(grouping.needed) + heap_bytes(grouping.point);
+  std::uint64_t bytes = sizeof(Grouping) + heap_bytes(grouping.groups.items()) +
+                        heap_bytes(grouping.group_of.items()) +
+                        heap_bytes(grouping.stored.items()) + heap_bytes(grouping.needed.items()) +
+                        heap_bytes(grouping.point.items());
   for (const Group& group : grouping.groups) {
     bytes += heap_bytes(group.space.dims) + heap_bytes(group.space.reduced) +
              heap_bytes(group.roots) + heap_bytes(group.once) + heap_bytes(group.again);
@@ -54,7 +55,7 @@ std::uint64_t bytes_of(const Grouping& grouping) {
 
 }  // namespace
 
-graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs) {
+graph::Hash structure_of(const Values& values, const std::vector<int>& outputs) {
   graph::Hash hash;
   std::unordered_map<std::int64_t, std::uint64_t> names;  // sizes numbered in order of appearance
   const auto mix_size = [&](std::int64_t size) {
@@ -90,8 +91,7 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
   return hash;
 }
 
-std::optional<Grouping> GroupingCache::find(const graph::Hash& structure,
-                                            const std::vector<Value>& values) {
+std::optional<Grouping> GroupingCache::find(const graph::Hash& structure, const Values& values) {
   const auto found = by_structure_.find(structure);
   if (found == by_structure_.end()) return std::nullopt;
   entries_.splice(entries_.begin(), entries_, found->second);

@@ -18,18 +18,18 @@ namespace volta::plan {
 
 // A hash of the topology, dtypes and operations of the values and of the set of outputs. Dimensions
 // are distinguished by whether they are 0 or 1 or equal to others, and by their order of magnitude.
-graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs);
+graph::Hash structure_of(const Values& values, const std::vector<int>& outputs);
 
 // Computes the groups' spaces for the sizes of `values`; false if some group cannot be one kernel
 // at these sizes.
-bool lay_out(const std::vector<Value>& values, Grouping& grouping);
+bool lay_out(const Values& values, Grouping& grouping);
 
 // Groupings by structure; the least recently used is evicted first.
 class GroupingCache {
  public:
   // Returns the cached grouping of a structure with spaces adapted to the sizes of `values`;
   // nothing if there is none or if it does not fit these sizes.
-  std::optional<Grouping> find(const graph::Hash& structure, const std::vector<Value>& values);
+  std::optional<Grouping> find(const graph::Hash& structure, const Values& values);
   void insert(const graph::Hash& structure, Grouping grouping);
   std::size_t size() const { return entries_.size(); }
   // An estimate of the memory that the groupings take.

@@ -154,9 +154,9 @@ Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes) {
   return number;
 }
 
-int reshape_base(const std::vector<Value>& values, int id) {
-  while (values[static_cast<std::size_t>(id)].kind == ValueKind::Reshape) {
-    id = values[static_cast<std::size_t>(id)].in[0];
+ValueId reshape_base(const std::vector<Value>& values, ValueId id) {
+  while (values[id.index()].kind == ValueKind::Reshape) {
+    id = values[id.index()].in[0];
   }
   return id;
 }

@@ -53,7 +53,7 @@ Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes);
 
 // ---- Memory of values (memory.cpp): a buffer of their own, or a part of a Join's.
 // The value in whose buffer a value is stored if there are only reshapes between them.
-int reshape_base(const std::vector<Value>& values, int id);
+ValueId reshape_base(const std::vector<Value>& values, ValueId id);
 // The value in whose buffer a value is stored.
 ValueId memory_of(const Values& values, ValueId id);
 // The element number in that buffer for an index of the value.
