@@ -23,6 +23,16 @@ struct KernelDraft {
   std::vector<int> args;             // for each argument of the program, its number in the batch
   std::string label;
   Extent bytes_read = 0, bytes_written = 0, operations = 0;
+
+  // What the instructions of the program name by numbers.
+  const kernel::Axis& axis(int number) const {
+    return program.axes[static_cast<std::size_t>(number)];
+  }
+  kernel::Slot& slot(int number) { return program.slots[static_cast<std::size_t>(number)]; }
+  const kernel::Slot& slot(int number) const {
+    return program.slots[static_cast<std::size_t>(number)];
+  }
+  ValueId slot_value(int number) const { return slot_values[static_cast<std::size_t>(number)]; }
 };
 
 // Thrown if a reshape inside the group cannot be expressed: `value` must be stored in memory.
