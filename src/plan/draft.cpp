@@ -322,7 +322,7 @@ struct Drafter::Memory {
 
 void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values,
                         const PerValue<bool>& used) {
-  const Loop& loop = *graph_.loops[static_cast<std::size_t>(step.call.loop)];
+  const Loop& loop = graph_.loop(step.call.loop);
   const auto results = static_cast<std::size_t>(loop.results());
   Memory memory{loop, draw, std::vector<int>(results, -1), {}, {}};
   std::vector<bool> wanted(results, false);

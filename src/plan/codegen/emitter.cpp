@@ -89,9 +89,9 @@ IndexMap Emitter::over_axes(const IndexMap& over_dims) const {
     Linear total(axes());
     for (std::size_t d = 0; d < e.coefficient.size(); ++d)
       total.add(dim_index(d), e.coefficient[d]);
-    index.push_back(std::move(total));
+    index.add(std::move(total));
   }
-  if (unit_ && !index.empty()) index.back() = Linear::axis(1, 0);
+  if (unit_ && !index.empty()) *(index.end() - 1) = Linear::axis(1, 0);
   return index;
 }
 
@@ -135,7 +135,7 @@ void Emitter::emit_root(ValueId root) {
 
 void Emitter::emit_once(ValueId root) {
   const Value& v = at(root);
-  const IndexMap first(static_cast<std::size_t>(v.shape.rank()), Linear(axes()));
+  const IndexMap first = v.shape.per_axis(Linear(axes()));
   InstrDraft store{.instr = {.kind = InstrKind::Store}};
   store.instr.a = emit_value(root, {places_.indices.number_of(first)});
   store.instr.dtype = v.dtype;

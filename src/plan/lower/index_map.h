@@ -25,7 +25,7 @@ struct Linear {
   friend bool operator==(const Linear&, const Linear&) = default;
 };
 
-using IndexMap = std::vector<Linear>;  // one expression per dimension of a value
+using IndexMap = PerAxis<Linear>;  // the index of a value
 
 // The condition 0 <= expression < high, without which an access does not happen.
 struct LinearBound {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -72,6 +74,9 @@ class Table {
  public:
   Table() = default;
   explicit Table(std::size_t count, const T& initial = {}) : items_(count, initial) {}
+  Table(std::initializer_list<T> items) : items_(items) {}
+  template <std::input_iterator Iterator>
+  Table(Iterator first, Iterator last) : items_(first, last) {}
   template <class Other>
   explicit Table(const Table<Number, Other>& like, const T& initial = {})
       : items_(like.size(), initial) {}
@@ -86,9 +91,15 @@ class Table {
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
 
+  friend bool operator==(const Table&, const Table&) = default;
+
   Number add(T item) {
     items_.push_back(std::move(item));
     return static_cast<int>(items_.size()) - 1;
+  }
+  template <class... Args>
+  T& emplace_back(Args&&... args) {
+    return items_.emplace_back(std::forward<Args>(args)...);
   }
   void assign(std::size_t count, const T& item) { items_.assign(count, item); }
   void resize(std::size_t count) { items_.resize(count); }
