@@ -26,6 +26,9 @@ struct Hash {
   }
   friend bool operator==(const Hash&, const Hash&) = default;
 };
+struct HashOfHash {
+  std::size_t operator()(const Hash& hash) const { return hash.a; }
+};
 
 // Memory for the attributes and input lists of pending nodes. It is freed all at once.
 class Bump {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
+#include <utility>
 
 #include "core/heap_bytes.h"
 #include "plan/calls/call.h"
@@ -92,10 +94,9 @@ graph::Hash structure_of(const Values& values, const std::vector<int>& outputs) 
 }
 
 std::optional<Grouping> GroupingCache::find(const graph::Hash& structure, const Values& values) {
-  const auto found = by_structure_.find(structure);
-  if (found == by_structure_.end()) return std::nullopt;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  Grouping grouping = found->second->grouping;
+  const Grouping* found = groupings_.find(structure);
+  if (found == nullptr) return std::nullopt;
+  Grouping grouping = *found;
   if (grouping.stored.size() != values.size() || !lay_out(values, grouping)) return std::nullopt;
   return grouping;
 }
@@ -104,24 +105,7 @@ void GroupingCache::insert(const graph::Hash& structure, Grouping grouping) {
   // Spaces belong to the sizes, which may be open in one plan.
   for (Group& group : grouping.groups) group.space = {};
   const std::uint64_t bytes = bytes_of(grouping);
-  if (const auto found = by_structure_.find(structure); found != by_structure_.end()) {
-    bytes_ -= found->second->bytes;  // the former grouping did not fit the sizes
-    entries_.erase(found->second);
-  }
-  entries_.push_front({structure, std::move(grouping), bytes});
-  by_structure_[structure] = entries_.begin();
-  bytes_ += bytes;
-  while (entries_.size() > kMaxEntries || (bytes_ > kMaxBytes && entries_.size() > 1)) {
-    bytes_ -= entries_.back().bytes;
-    by_structure_.erase(entries_.back().structure);
-    entries_.pop_back();
-  }
-}
-
-void GroupingCache::clear() {
-  entries_.clear();
-  by_structure_.clear();
-  bytes_ = 0;
+  groupings_.insert(structure, std::move(grouping), bytes);
 }
 
 }  // namespace volta::plan
