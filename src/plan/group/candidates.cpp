@@ -62,40 +62,40 @@ Fusion::PartId Fusion::owner_of(PartId number) {
 
 // Calls are never joined, so neither are two parts if one depends on the other through a call.
 // Steps of a sequence read the same weights, and gradients read the inputs of their layer; without
-// this test all pairs of them would be tried. The trunk of a part is the last of the parts
-// that it needs; dependencies along trunks are found without a search.
-void Fusion::find_trunks() {
-  trunks_.assign(parts_.size(), {});
+// this test all pairs of them would be tried. In the need tree, the parent of a part is the
+// last of the parts that it needs; dependencies on its ancestors are found without a search.
+void Fusion::build_need_tree() {
+  need_tree_.assign(parts_.size(), {});
   for (const PartId p : parts_.ids()) {
-    Trunk& trunk = trunks_[p];
-    trunk.first_need = needed_.size();
+    NeedNode& node = need_tree_[p];
+    node.first_need = needed_.size();
     for (const int value : parts_[p].reads) {
       const PartId from = part_of_[value];
       if (from.is_none() || from == p) continue;
-      if (trunk.first_need < needed_.size() && needed_.back() == from) continue;
+      if (node.first_need < needed_.size() && needed_.back() == from) continue;
       needed_.push_back(from);
       const bool call = part(from).is_call;
-      trunk.parent = std::max(trunk.parent, from);
-      trunk.most_calls = std::max(trunk.most_calls, trunks_[from].most_calls + call);
+      node.parent = std::max(node.parent, from);
+      node.most_calls = std::max(node.most_calls, need_tree_[from].most_calls + call);
       // Further results of a call may have greater numbers than readers of its first result.
       parts_[p].latest = std::max(parts_[p].latest, part(from).latest);
     }
-    if (trunk.parent.is_none()) continue;
-    const Trunk& parent = trunks_[trunk.parent];
-    trunk.calls = parent.calls + part(trunk.parent).is_call;
+    if (node.parent.is_none()) continue;
+    const NeedNode& parent = need_tree_[node.parent];
+    node.calls = parent.calls + part(node.parent).is_call;
   }
   for (const PartId p : parts_.ids().backwards()) {
-    if (const PartId parent = trunks_[p].parent; !parent.is_none())
-      trunks_[parent].size += trunks_[p].size;
+    if (const PartId parent = need_tree_[p].parent; !parent.is_none())
+      need_tree_[parent].size += need_tree_[p].size;
   }
   Table<PartId, int> next(parts_, 0);
   int first = 0;
   for (const PartId p : parts_.ids()) {
-    Trunk& trunk = trunks_[p];
-    int& begin = trunk.parent.is_none() ? first : next[trunk.parent];
-    trunk.enter = begin;
-    begin += trunk.size;
-    next[p] = trunk.enter + 1;
+    NeedNode& node = need_tree_[p];
+    int& begin = node.parent.is_none() ? first : next[node.parent];
+    node.enter = begin;
+    begin += node.size;
+    next[p] = node.enter + 1;
   }
 }
 
@@ -311,9 +311,9 @@ bool Fusion::waits_for(PartId a, PartId b) {
 // Whether one of two initial parts is known to depend on the other through a call.
 bool Fusion::are_apart(PartId a, PartId b) {
   const PartId to = std::min(a, b), from = std::max(a, b);
-  const Trunk& goal = trunks_[to];
-  if (trunks_[from].most_calls <= goal.most_calls) return false;
-  // A short search, because the path to the goal may start beside the trunk.
+  const NeedNode& goal = need_tree_[to];
+  if (need_tree_[from].most_calls <= goal.most_calls) return false;
+  // A short search, because the path to the goal may leave the need tree.
   constexpr std::size_t kMost = 32;
   std::vector<std::pair<PartId, bool>>& stack = path_;
   stack.assign(1, {from, false});
@@ -321,11 +321,11 @@ bool Fusion::are_apart(PartId a, PartId b) {
     ++visits_.searched;
     const auto [number, through] = stack.back();
     stack.pop_back();
-    const Trunk& trunk = trunks_[number];
-    if (is_along_trunk(number, to) && (through || trunk.calls > goal.calls)) return true;
-    const bool last = number.index() + 1 == trunks_.size();
-    const std::size_t end = last ? needed_.size() : (&trunk + 1)->first_need;
-    for (std::size_t n = trunk.first_need; n < end; ++n) {
+    const NeedNode& node = need_tree_[number];
+    if (descends_from(number, to) && (through || node.calls > goal.calls)) return true;
+    const bool last = number.index() + 1 == need_tree_.size();
+    const std::size_t end = last ? needed_.size() : (&node + 1)->first_need;
+    for (std::size_t n = node.first_need; n < end; ++n) {
       if (needed_[n] >= to) stack.push_back({needed_[n], through || is_call(needed_[n])});
     }
   }
@@ -378,7 +378,7 @@ void Fusion::propose(PartId a, PartId b) {
 // Proposes all pairs of the initial parts.
 void Fusion::propose_all() {
   index_readers();
-  find_trunks();
+  build_need_tree();
   mark_.assign(parts_.size(), 0);
   met_.assign(parts_.size(), {0, 0});
   has_searched_.assign(parts_.size(), false);

@@ -188,14 +188,14 @@ bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
 
 // Whether `from` needs `to` through a third part; one kernel for both would then depend on itself.
 // The search alternates between the parts that `from` needs and the parts that need `to`, until the
-// two sets meet, a chain of trunks closes the gap between them, or one is exhausted.
+// two sets meet, a path in the need tree closes the gap between them, or one is exhausted.
 bool Fusion::leads_around(PartId from, PartId to) {
   const auto is_known = [&](PartId start, PartId goal) {
     const std::vector<PartId>&starts = part(start).members, &goals = part(goal).members;
     const PartId last = *std::max_element(starts.begin(), starts.end());
     return std::any_of(goals.begin(), goals.end(), [&](PartId member) {
       ++visits_.searched;
-      return is_along_trunk(last, member);
+      return descends_from(last, member);
     });
   };
   if (visits_.searched - ranked_at_ > 2 * readers_.item_count() + 8 * parts_.size()) rank_parts();

@@ -103,11 +103,11 @@ class Fusion {
   void index_readers();
   std::span<const PartId> readers_of(ValueId value) const { return readers_[value]; }
   PartId owner_of(PartId number);
-  void find_trunks();
+  void build_need_tree();
   bool is_call(PartId number) const { return parts_[number].is_call; }
-  // Whether the chain of trunks from a part leads to another part.
-  bool is_along_trunk(PartId from, PartId to) const {
-    const Trunk &start = trunks_[from], &goal = trunks_[to];
+  // Whether the last needs of a part, one after the other, lead to another part.
+  bool descends_from(PartId from, PartId to) const {
+    const NeedNode &start = need_tree_[from], &goal = need_tree_[to];
     return goal.enter <= start.enter && start.enter < goal.enter + goal.size;
   }
   bool are_apart(PartId a, PartId b);
@@ -181,16 +181,16 @@ class Fusion {
   // For each value that many parts read, one shelf per space with the parts that have searched.
   PerValue<std::vector<Shelf>> shelves_;
   PerValue<int> least_instructions_;  // the fewest of a part that reads the value
-  // The initial parts as a tree: a part's parent is the last part that it needs, its trunk.
-  // Subtrees are intervals of a preorder walk.
-  struct Trunk {
+  // The initial parts as a tree: a part's parent is the last part that it needs. Subtrees are
+  // intervals of a preorder walk.
+  struct NeedNode {
     PartId parent;       // the last part that it needs
-    int calls = 0;       // calls along the trunk, itself excluded
+    int calls = 0;       // calls among its ancestors
     int most_calls = 0;  // most calls along any path to a part that it depends on
     int enter = 0, size = 1;
     std::size_t first_need = 0;  // position in needed_ of the parts that it needs
   };
-  Table<PartId, Trunk> trunks_;
+  Table<PartId, NeedNode> need_tree_;
   std::vector<PartId> needed_;
   // For each part, the number of the last search that visited it.
   Table<PartId, int> mark_;
