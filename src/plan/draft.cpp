@@ -177,13 +177,13 @@ ResultValues collect_results(const DraftTask& task, const Graph& graph, Draft& p
                                              : task.view.wanted(n) != Wanted::No;
     if (!wanted) continue;
     ValueId value = graph.node_values[n];
-    const bool is_turned =
+    const bool channels_last =
         task.view.wanted(n) == Wanted::Later && shows_channels_second(values[value]);
-    if (is_turned) value = values[value].in[0];
+    if (channels_last) value = values[value].in[0];
     const ValueId base = reshape_base(values, value);
     const Value& v = values[base];
     all.wanted.push_back(value);
-    plan.channels_last.push_back(is_turned);
+    plan.channels_last.push_back(channels_last);
     if (v.kind == ValueKind::Leaf) {
       all.leaf_kept[static_cast<std::size_t>(v.number)] = true;
       plan.results.push_back({n, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
