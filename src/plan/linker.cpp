@@ -322,7 +322,7 @@ void Linker::append_step(const Part& part, std::size_t number) {
 }
 
 // A kernel for several elements of a list: the schedule of the one that moves most bytes.
-struct Alike {
+struct MergedKernel {
   Draft::Draw step;
   std::shared_ptr<const kernel::Program> most;  // the program of that one
   std::int64_t most_bytes = -1;
@@ -352,7 +352,7 @@ void Linker::append_side_by_side(std::span<const Part> parts) {
   std::size_t most_steps = 0;
   for (const Part& part : parts) most_steps = std::max(most_steps, part.draft->draft.steps.size());
   for (std::size_t s = 0; s < most_steps; ++s) {
-    std::map<std::string, Alike> kinds;
+    std::map<std::string, MergedKernel> kinds;
     for (const Part& part : parts) {
       const StretchDraft& stretch = *part.draft;
       if (s >= stretch.draft.steps.size()) continue;
@@ -362,7 +362,7 @@ void Linker::append_side_by_side(std::span<const Part> parts) {
       }
       const Draft::Draw& from = stretch.draft.steps[s];
       const auto& kernel = std::get<KernelStep>(from.step);
-      Alike& alike = kinds[stretch.merging_texts[s]];
+      MergedKernel& alike = kinds[stretch.merging_texts[s]];
       if (alike.most == nullptr) alike.step.step = kernel;
       alike.step.overwrites = alike.step.overwrites || from.overwrites;
       std::int64_t bytes = 0;
