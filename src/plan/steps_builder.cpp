@@ -278,7 +278,7 @@ class Merger {
 
  private:
   // In order_, the place of a step that was merged into another one.
-  static constexpr NodeId kMerged = NodeId::none;
+  static constexpr NodeId kMerged = -1;
 
   // The members of one depth, and the other nodes of it.
   struct Level {

@@ -81,7 +81,7 @@ class Fusion {
   struct Pair {
     // Stands in for b: all pairs that defer() has postponed for a. It follows other pairs that save
     // as many bytes, so that one part after the other finds parts that have room for it.
-    static constexpr PartId kDeferred = PartId::none;
+    static constexpr PartId kDeferred = -1;
     std::int64_t saved;
     PartId a, b;
     int version_a, version_b;

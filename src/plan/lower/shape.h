@@ -33,7 +33,7 @@ class VOLTA_BACKEND_API Shape {
   const Extent* end() const { return sizes_ + rank_; }
   std::span<const Extent> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
   template <class T>
-  PerAxis<T> per_axis(const T& initial = {}) const {
+  PerAxis<T> per_axis(const T& initial = T()) const {
     return PerAxis<T>(sizes().size(), initial);
   }
 

@@ -73,12 +73,12 @@ template <class Number, class T>
 class Table {
  public:
   Table() = default;
-  explicit Table(std::size_t count, const T& initial = {}) : items_(count, initial) {}
+  explicit Table(std::size_t count, const T& initial = T()) : items_(count, initial) {}
   Table(std::initializer_list<T> items) : items_(items) {}
   template <std::input_iterator Iterator>
   Table(Iterator first, Iterator last) : items_(first, last) {}
   template <class Other>
-  explicit Table(const Table<Number, Other>& like, const T& initial = {})
+  explicit Table(const Table<Number, Other>& like, const T& initial = T())
       : items_(like.size(), initial) {}
 
   decltype(auto) operator[](Number number) { return items_[number.index()]; }
