@@ -55,7 +55,7 @@ std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
                                 std::vector<int>& missing) {
   std::vector<StepDraft> steps;
   programs.start(grouping);
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+  for (const GroupId g : grouping.groups.ids()) {
     const Group& group = grouping.groups[g];
     if (values[group.roots.front()].kind == ValueKind::Join) continue;
     StepDraft& step = steps.emplace_back();
@@ -72,7 +72,7 @@ std::vector<StepDraft> steps_of(const Values& values, const Grouping& grouping,
   if (!missing.empty()) return steps;
   KernelBuilder builder(values, grouping, massively_parallel);
   std::size_t next = 0;
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+  for (const GroupId g : grouping.groups.ids()) {
     if (values[grouping.groups[g].roots.front()].kind == ValueKind::Join) continue;
     StepDraft& step = steps[next++];
     if (!grouping.groups[g].is_call)
@@ -177,13 +177,13 @@ ResultValues collect_results(const DraftTask& task, const Graph& graph, Draft& p
                                              : task.view.wanted(n) != Wanted::No;
     if (!wanted) continue;
     ValueId value = graph.node_values[n];
-    const bool is_turned =
+    const bool channels_last =
         task.view.wanted(n) == Wanted::Later && shows_channels_second(values[value]);
-    if (is_turned) value = values[value].in[0];
+    if (channels_last) value = values[value].in[0];
     const ValueId base = reshape_base(values, value);
     const Value& v = values[base];
     all.wanted.push_back(value);
-    plan.channels_last.push_back(is_turned);
+    plan.channels_last.push_back(channels_last);
     if (v.kind == ValueKind::Leaf) {
       all.leaf_kept[static_cast<std::size_t>(v.number)] = true;
       plan.results.push_back({n, Result::Kind::Leaf, static_cast<std::uint32_t>(v.number)});
@@ -322,7 +322,7 @@ struct Drafter::Memory {
 
 void Drafter::draw_loop(Draft::Draw& draw, const StepDraft& step, const Values& values,
                         const PerValue<bool>& used) {
-  const Loop& loop = *graph_.loops[static_cast<std::size_t>(step.call.loop)];
+  const Loop& loop = graph_.loop(step.call.loop);
   const auto results = static_cast<std::size_t>(loop.results());
   Memory memory{loop, draw, std::vector<int>(results, -1), {}, {}};
   std::vector<bool> wanted(results, false);

@@ -201,9 +201,9 @@ std::shared_ptr<const StretchDraft> Linker::draft_of(const Part& part, std::size
   const std::vector<bool> donatable = donatable_leaves(stretch, part, number);
   for (std::size_t k = 0; k < donatable.size(); ++k)
     key.mix(1 | (donatable[k] ? 2 : 0) | (part.channels_last[k] ? 4 : 0));
-  if (auto known = cache_.find(key)) return known;
+  if (const auto* known = cache_.find(key)) return *known;
   auto made = planned(part, std::move(wanted), std::move(successors), donatable);
-  cache_.insert(key, made);
+  cache_.insert(key, made, made->bytes());
   return made;
 }
 
@@ -322,7 +322,7 @@ void Linker::append_step(const Part& part, std::size_t number) {
 }
 
 // A kernel for several elements of a list: the schedule of the one that moves most bytes.
-struct Alike {
+struct MergedKernel {
   Draft::Draw step;
   std::shared_ptr<const kernel::Program> most;  // the program of that one
   std::int64_t most_bytes = -1;
@@ -352,7 +352,7 @@ void Linker::append_side_by_side(std::span<const Part> parts) {
   std::size_t most_steps = 0;
   for (const Part& part : parts) most_steps = std::max(most_steps, part.draft->draft.steps.size());
   for (std::size_t s = 0; s < most_steps; ++s) {
-    std::map<std::string, Alike> kinds;
+    std::map<std::string, MergedKernel> kinds;
     for (const Part& part : parts) {
       const StretchDraft& stretch = *part.draft;
       if (s >= stretch.draft.steps.size()) continue;
@@ -362,7 +362,7 @@ void Linker::append_side_by_side(std::span<const Part> parts) {
       }
       const Draft::Draw& from = stretch.draft.steps[s];
       const auto& kernel = std::get<KernelStep>(from.step);
-      Alike& alike = kinds[stretch.merging_texts[s]];
+      MergedKernel& alike = kinds[stretch.merging_texts[s]];
       if (alike.most == nullptr) alike.step.step = kernel;
       alike.step.overwrites = alike.step.overwrites || from.overwrites;
       std::int64_t bytes = 0;
@@ -494,31 +494,6 @@ std::size_t StretchDraft::bytes() const {
   std::size_t bytes = sizeof *this + draft.bytes() + heap_bytes(merging_texts);
   for (const std::string& text : merging_texts) bytes += heap_bytes(text);
   return bytes;
-}
-
-std::shared_ptr<const StretchDraft> StretchCache::find(const graph::Hash& key) {
-  const auto found = by_key_.find(key);
-  if (found == by_key_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->draft;
-}
-
-void StretchCache::insert(const graph::Hash& key, std::shared_ptr<const StretchDraft> draft) {
-  const std::uint64_t bytes = draft->bytes();
-  entries_.push_front({key, std::move(draft), bytes});
-  by_key_[key] = entries_.begin();
-  bytes_ += bytes;
-  while (entries_.size() > kMaxEntries || (bytes_ > kMaxBytes && entries_.size() > 1)) {
-    bytes_ -= entries_.back().bytes;
-    by_key_.erase(entries_.back().key);
-    entries_.pop_back();
-  }
-}
-
-void StretchCache::clear() {
-  entries_.clear();
-  by_key_.clear();
-  bytes_ = 0;
 }
 
 std::unique_ptr<Plan> link_plan(const Batch& batch, const Stretches& stretches,

@@ -4,13 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "core/lru_cache.h"
 #include "graph/record/recorder.h"
 #include "plan/draft.h"
 #include "plan/plan.h"
@@ -26,33 +25,9 @@ struct StretchDraft {
   std::size_t bytes() const;
 };
 
-// Drafts of stretches by their keys; the least recently used is evicted first.
-class StretchCache {
- public:
-  // Null if the stretch is unknown.
-  std::shared_ptr<const StretchDraft> find(const graph::Hash& key);
-  void insert(const graph::Hash& key, std::shared_ptr<const StretchDraft> draft);
-  std::size_t size() const { return entries_.size(); }
-  // An estimate of the memory that the drafts take.
-  std::uint64_t bytes() const { return bytes_; }
-  void clear();
-
-  static constexpr std::size_t kMaxEntries = 4096;
-  static constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
-
- private:
-  struct KeyHash {
-    std::size_t operator()(const graph::Hash& key) const { return key.a; }
-  };
-  struct Entry {
-    graph::Hash key;
-    std::shared_ptr<const StretchDraft> draft;
-    std::uint64_t bytes;
-  };
-  std::list<Entry> entries_;  // the last used one first
-  std::uint64_t bytes_ = 0;
-  std::unordered_map<graph::Hash, std::list<Entry>::iterator, KeyHash> by_key_;
-};
+// Drafts of stretches by their keys.
+using StretchCache = LruCache<graph::Hash, std::shared_ptr<const StretchDraft>, graph::HashOfHash,
+                              4096, std::uint64_t{64} << 20>;
 
 // Plans a batch by its stretches. Those that are not in the cache are planned and put there.
 std::unique_ptr<Plan> link_plan(const graph::Batch& batch, const Stretches& stretches,

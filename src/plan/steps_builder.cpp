@@ -56,8 +56,8 @@ const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
   // stores at the end.
   if (row && store->index.terms.empty()) return "it is one element beside rows";
   // Every point must have an element of its own.
-  for (int axis = 0; axis < static_cast<int>(kernel.program.axes.size()); ++axis) {
-    if (kernel.program.axes[static_cast<std::size_t>(axis)].role != kernel::Role::Par) continue;
+  for (int axis = 0; axis < std::ssize(kernel.program.axes); ++axis) {
+    if (kernel.axis(axis).role != kernel::Role::Par) continue;
     const bool indexed = std::any_of(store->index.terms.begin(), store->index.terms.end(),
                                      [&](const kernel::Term& term) { return term.axis == axis; });
     if (!indexed) return "several threads read it";
@@ -67,10 +67,8 @@ const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
         if (instr.kind == InstrKind::Search && instr.slot == leaf) return false;
         if (instr.kind != InstrKind::Load || instr.slot != leaf) return true;
         const bool along_row = std::any_of(
-            instr.index.terms.begin(), instr.index.terms.end(), [&](const kernel::Term& t) {
-              return kernel.program.axes[static_cast<std::size_t>(t.axis)].role ==
-                     kernel::Role::Red;
-            });
+            instr.index.terms.begin(), instr.index.terms.end(),
+            [&](const kernel::Term& t) { return kernel.axis(t.axis).role == kernel::Role::Red; });
         return instr.a < 0 && instr.mask.empty() && !along_row &&
                same_index(instr.index, store->index, kernel.ints);
       });
@@ -79,7 +77,7 @@ const char* in_the_way(const KernelDraft& kernel, int leaf, int output) {
 
 // Merges two slots into one that the program updates in place.
 void merge_slots(KernelDraft& kernel, int leaf, int output) {
-  kernel.program.slots[static_cast<std::size_t>(leaf)].written = true;
+  kernel.slot(leaf).written = true;
   auto& instrs = kernel.program.instrs;
   const auto load = std::find_if(instrs.begin(), instrs.end(), [&](const Instr& instr) {
     return instr.kind == InstrKind::Load && instr.slot == leaf;
@@ -96,35 +94,37 @@ void merge_slots(KernelDraft& kernel, int leaf, int output) {
                       instr.kind == InstrKind::Search;
     if (uses && instr.slot > output) --instr.slot;
   }
-  kernel.in_place.push_back(kernel.slot_values[static_cast<std::size_t>(output)]);
+  kernel.in_place.push_back(kernel.slot_value(output));
   kernel.program.slots.erase(kernel.program.slots.begin() + output);
   kernel.slot_values.erase(kernel.slot_values.begin() + output);
 }
 
-// The order that steps must keep. The nodes are the steps and, after them, barriers: many steps may
-// write parts of a value that many others read, and a barrier between them keeps the number of
-// dependencies linear.
+// The nodes of an order are the steps and, after them, barriers: many steps may write parts of a
+// value that many others read, and a barrier between them keeps the number of dependencies linear.
+struct OrderNode;
+using NodeId = Id<OrderNode>;
+
+// The order that steps must keep.
 struct Dependencies {
-  std::vector<std::vector<int>> needs;  // for each node, the earlier nodes that it must follow
-  std::vector<int> order;               // all nodes
+  Table<NodeId, std::vector<NodeId>> needs;  // the earlier nodes that each node must follow
+  std::vector<NodeId> order;                 // all nodes
 };
 
 // Steps that later ones have to follow: all earlier ones that wrote a value, or that read it.
 struct Earlier {
-  int barrier = -1;         // follows all of them but the recent ones
-  std::vector<int> recent;  // in order
+  NodeId barrier;              // follows all of them but the recent ones
+  std::vector<NodeId> recent;  // in order
 
   // Makes the node follow all of them.
-  void precede(int node, Dependencies& all) {
-    if (recent.size() > 1 || (barrier >= 0 && !recent.empty())) {
-      if (barrier >= 0) recent.push_back(barrier);
-      barrier = static_cast<int>(all.needs.size());
+  void precede(NodeId node, Dependencies& all) {
+    if (recent.size() > 1 || (!barrier.is_none() && !recent.empty())) {
+      if (!barrier.is_none()) recent.push_back(barrier);
+      barrier = all.needs.add(std::move(recent));
       all.order.push_back(barrier);
-      all.needs.push_back(std::move(recent));
       recent.clear();
     }
-    auto& needs = all.needs[static_cast<std::size_t>(node)];
-    if (barrier >= 0) needs.push_back(barrier);
+    auto& needs = all.needs[node];
+    if (!barrier.is_none()) needs.push_back(barrier);
     needs.insert(needs.end(), recent.begin(), recent.end());
   }
 };
@@ -134,13 +134,13 @@ Dependencies dependencies_of(const std::vector<StepDraft>& steps, const Values& 
   PerValue<Earlier> producers(values), readers(values);
   Dependencies all;
   all.needs.resize(steps.size());
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    const int step = static_cast<int>(s);
-    for (const int value : steps[s].reads) producers[value].precede(step, all);
-    for (const int value : steps[s].writes) readers[value].precede(step, all);
+  for (const NodeId step : Ids<NodeId>(steps.size())) {
+    const StepDraft& draft = steps[step.index()];
+    for (const ValueId value : draft.reads) producers[value].precede(step, all);
+    for (const ValueId value : draft.writes) readers[value].precede(step, all);
     all.order.push_back(step);
-    for (const int value : steps[s].writes) producers[value].recent.push_back(step);
-    for (const int value : steps[s].reads) readers[value].recent.push_back(step);
+    for (const ValueId value : draft.writes) producers[value].recent.push_back(step);
+    for (const ValueId value : draft.reads) readers[value].recent.push_back(step);
   }
   return all;
 }
@@ -166,12 +166,12 @@ namespace {
 bool donate_slot(KernelDraft& kernel, int output, std::size_t step, const Values& values,
                  const std::map<int, std::size_t>& last_read, const std::set<int>& reserved,
                  bool any, Donation& donation) {
-  const ValueId value = kernel.slot_values[static_cast<std::size_t>(output)];
+  const ValueId value = kernel.slot_value(output);
   const Value& to = values[value];
   const auto own = donation.predecessor.find(value);
-  for (int leaf = 0; leaf < static_cast<int>(kernel.slot_values.size()); ++leaf) {
-    const kernel::Slot& slot = kernel.program.slots[static_cast<std::size_t>(leaf)];
-    const ValueId source = kernel.slot_values[static_cast<std::size_t>(leaf)];
+  for (int leaf = 0; leaf < std::ssize(kernel.slot_values); ++leaf) {
+    const kernel::Slot& slot = kernel.slot(leaf);
+    const ValueId source = kernel.slot_value(leaf);
     const Value& from = values[source];
     if (from.kind != ValueKind::Leaf || slot.written || from.dtype != to.dtype ||
         from.shape.numel() != to.shape.numel()) {
@@ -211,9 +211,9 @@ void donate(std::vector<StepDraft>& steps, const Values& values, Donation& donat
     if (steps[s].segments.empty()) continue;
     KernelDraft& kernel = steps[s].segments.front();
     for (const bool any : {false, true}) {
-      for (int output = 0; output < static_cast<int>(kernel.slot_values.size()); ++output) {
-        const ValueId value = kernel.slot_values[static_cast<std::size_t>(output)];
-        const bool written = kernel.program.slots[static_cast<std::size_t>(output)].written;
+      for (int output = 0; output < std::ssize(kernel.slot_values); ++output) {
+        const ValueId value = kernel.slot_value(output);
+        const bool written = kernel.slot(output).written;
         const ValueKind kind = values[value].kind;
         // The parts of a join are written one by one, while other steps may still read the leaf.
         const bool whole = kind != ValueKind::Leaf && kind != ValueKind::Join;
@@ -247,7 +247,7 @@ class Merger {
       : steps_(steps),
         values_(values),
         is_output_(is_output),
-        last_reader_(values, -1),
+        last_reader_(values),
         waiting_(values, -1) {
     Dependencies all = dependencies_of(steps, values);
     needs_ = std::move(all.needs);
@@ -256,98 +256,98 @@ class Merger {
     merged_into_.resize(nodes);
     std::iota(merged_into_.begin(), merged_into_.end(), 0);
     place_.resize(nodes);
-    for (std::size_t p = 0; p < nodes; ++p) place(order_[p]) = static_cast<int>(p);
+    for (std::size_t p = 0; p < nodes; ++p) place_[order_[p]] = p;
     depth_.resize(nodes);
     time_.resize(nodes);
-    is_member_.resize(nodes, false);
-    for (std::size_t s = 0; s < steps.size(); ++s) {
-      for (const int value : steps[s].reads) last_reader_[value] = static_cast<int>(s);
+    is_member_.resize(nodes);
+    for (const NodeId s : Ids<NodeId>(steps.size())) {
+      for (const ValueId value : step(s).reads) last_reader_[value] = s;
     }
   }
 
-  void merge(std::vector<int> members);
+  void merge(std::vector<NodeId> members);
 
   // The steps in their final order.
   std::vector<StepDraft> take() {
     std::vector<StepDraft> taken;
-    for (const int s : order_) {
+    for (const NodeId s : order_) {
       if (s != kMerged && is_step(s)) taken.push_back(std::move(step(s)));
     }
     return taken;
   }
 
  private:
-  static constexpr int kMerged = -1;  // the place of a step that was merged into another one
+  // In order_, the place of a step that was merged into another one.
+  static constexpr NodeId kMerged = -1;
 
   // The members of one depth, and the other nodes of it.
   struct Level {
-    std::vector<int> members, others;
+    std::vector<NodeId> members, others;
   };
 
-  bool is_step(int s) const { return static_cast<std::size_t>(s) < steps_.size(); }
-  StepDraft& step(int s) { return steps_[static_cast<std::size_t>(s)]; }
-  int& place(int s) { return place_[static_cast<std::size_t>(s)]; }
-  int& depth(int s) { return depth_[static_cast<std::size_t>(s)]; }
-  int& time(int s) { return time_[static_cast<std::size_t>(s)]; }
-  int merged(int s) {
-    int& into = merged_into_[static_cast<std::size_t>(s)];
-    while (merged_into_[static_cast<std::size_t>(into)] != into)
-      into = merged_into_[static_cast<std::size_t>(into)];
+  bool is_step(NodeId s) const { return s.index() < steps_.size(); }
+  StepDraft& step(NodeId s) { return steps_[s.index()]; }
+  NodeId merged(NodeId s) {
+    NodeId& into = merged_into_[s];
+    while (merged_into_[into] != into) into = merged_into_[into];
     return into;
   }
-  std::vector<Level> levels_of(int first, int last);
-  int time_after_needs(int s, int first);
-  std::size_t worth_waiting(const std::vector<int>& members, std::size_t end, int last_place);
-  void merge_run(std::span<const int> run);
-  void reorder(int first, int last);
+  std::vector<Level> levels_of(std::size_t first, std::size_t last);
+  std::size_t time_after_needs(NodeId s, std::size_t first);
+  std::size_t worth_waiting(const std::vector<NodeId>& members, std::size_t end,
+                            std::size_t last_place);
+  void merge_run(std::span<const NodeId> run);
+  void reorder(std::size_t first, std::size_t last);
 
   std::vector<StepDraft>& steps_;
   const Values& values_;
   const PerValue<bool>& is_output_;
   // For each node, the nodes that it must follow; steps that were merged are named by merged().
-  std::vector<std::vector<int>> needs_;
-  std::vector<int> merged_into_;
-  std::vector<int> order_, place_;  // the nodes in order, and for each node its place there
+  Table<NodeId, std::vector<NodeId>> needs_;
+  Table<NodeId, NodeId> merged_into_;
+  std::vector<NodeId> order_;         // the nodes in order
+  Table<NodeId, std::size_t> place_;  // for each node its place there
   // While one kind is merged, for each node: how many members follow one another on a path to it,
   // itself included; the place after which it runs; whether it is a member.
-  std::vector<int> depth_, time_;
-  std::vector<bool> is_member_;
-  PerValue<int> last_reader_;  // for each value, the last step that reads it
-  PerValue<int> waiting_;      // for each value, the last run for which it was counted
+  Table<NodeId, std::size_t> depth_, time_;
+  Table<NodeId, bool> is_member_;
+  PerValue<NodeId> last_reader_;  // the last step that reads the value
+  PerValue<int> waiting_;         // the last run for which it was counted
   int runs_ = 0;
 };
 
 // The nodes between two places by their depths. Members of one depth do not need each other.
-std::vector<Merger::Level> Merger::levels_of(int first, int last) {
+std::vector<Merger::Level> Merger::levels_of(std::size_t first, std::size_t last) {
   std::vector<Level> levels;
-  for (int p = first; p <= last; ++p) {
-    const int s = order_[static_cast<std::size_t>(p)];
+  for (std::size_t p = first; p <= last; ++p) {
+    const NodeId s = order_[p];
     ++visits().merged;
     if (s == kMerged) continue;
-    int deepest = 0;
-    for (const int from : needs_[static_cast<std::size_t>(s)]) {
+    std::size_t deepest = 0;
+    for (const NodeId from : needs_[s]) {
       ++visits().merged;
-      const int need = merged(from);
-      if (place(need) >= first) deepest = std::max(deepest, depth(need));
+      const NodeId need = merged(from);
+      if (place_[need] >= first) deepest = std::max(deepest, depth_[need]);
     }
-    const bool is_member = is_member_[static_cast<std::size_t>(s)];
-    depth(s) = deepest + (is_member ? 1 : 0);
-    time(s) = p;
-    if (depth(s) == 0) continue;
-    levels.resize(std::max(levels.size(), static_cast<std::size_t>(depth(s))));
-    Level& level = levels[static_cast<std::size_t>(depth(s) - 1)];
+    const bool is_member = is_member_[s];
+    const std::size_t depth = deepest + (is_member ? 1 : 0);
+    depth_[s] = depth;
+    time_[s] = p;
+    if (depth == 0) continue;
+    levels.resize(std::max(levels.size(), depth));
+    Level& level = levels[depth - 1];
     (is_member ? level.members : level.others).push_back(s);
   }
   return levels;
 }
 
 // The place of the step, or a later one after which the steps that it needs have run.
-int Merger::time_after_needs(int s, int first) {
-  int latest = place(s);
-  for (const int from : needs_[static_cast<std::size_t>(s)]) {
+std::size_t Merger::time_after_needs(NodeId s, std::size_t first) {
+  std::size_t latest = place_[s];
+  for (const NodeId from : needs_[s]) {
     ++visits().merged;
-    const int need = merged(from);
-    if (place(need) >= first) latest = std::max(latest, time(need));
+    const NodeId need = merged(from);
+    if (place_[need] >= first) latest = std::max(latest, time_[need]);
   }
   return latest;
 }
@@ -355,19 +355,20 @@ int Merger::time_after_needs(int s, int first) {
 // Merged steps run at the position of the last one, so temporaries that the earlier ones read live
 // longer. Returns where the run of members begins that ends before `end` and for which these
 // temporaries do not exceed kMaxExtendedBytes.
-std::size_t Merger::worth_waiting(const std::vector<int>& members, std::size_t end,
-                                  int last_place) {
-  const int last = time(members[end - 1]), run = runs_++;
+std::size_t Merger::worth_waiting(const std::vector<NodeId>& members, std::size_t end,
+                                  std::size_t last_place) {
+  const std::size_t last = time_[members[end - 1]];
+  const int run = runs_++;
   std::uint64_t extended = 0;
   std::size_t begin = end - 1;
   while (begin > 0) {
     std::uint64_t bytes = 0;
-    for (const int value : step(members[begin - 1]).reads) {
+    for (const ValueId value : step(members[begin - 1]).reads) {
       ++visits().merged;
       const Value& v = values_[value];
       if (v.kind == ValueKind::Leaf || is_output_[value]) continue;
-      const int reader = merged(last_reader_[value]);
-      const bool lives_on = place(reader) > last_place || time(reader) >= last;
+      const NodeId reader = merged(last_reader_[value]);
+      const bool lives_on = place_[reader] > last_place || time_[reader] >= last;
       if (!lives_on && std::exchange(waiting_[value], run) != run) bytes += bytes_of(v);
     }
     if (extended + bytes > kMaxExtendedBytes) break;
@@ -378,14 +379,14 @@ std::size_t Merger::worth_waiting(const std::vector<int>& members, std::size_t e
 }
 
 // Merges the steps into the last one of them.
-void Merger::merge_run(std::span<const int> run) {
-  const int last = run.back();
+void Merger::merge_run(std::span<const NodeId> run) {
+  const NodeId last = run.back();
   StepDraft target;
-  for (const int s : run) {
+  for (const NodeId s : run) {
     target.segments.push_back(std::move(step(s).segments.front()));
     if (s == last) continue;
-    merged_into_[static_cast<std::size_t>(s)] = last;
-    auto &from = needs_[static_cast<std::size_t>(s)], &to = needs_[static_cast<std::size_t>(last)];
+    merged_into_[s] = last;
+    auto &from = needs_[s], &to = needs_[last];
     to.insert(to.end(), from.begin(), from.end());
     from = {};
   }
@@ -397,60 +398,60 @@ void Merger::merge_run(std::span<const int> run) {
 
 // Sorts the nodes between two places by their times. A merged step precedes those that moved behind
 // it.
-void Merger::reorder(int first, int last) {
-  std::vector<int> sorted;
-  for (int p = first; p <= last; ++p) {
-    const int s = order_[static_cast<std::size_t>(p)];
+void Merger::reorder(std::size_t first, std::size_t last) {
+  std::vector<NodeId> sorted;
+  for (std::size_t p = first; p <= last; ++p) {
+    const NodeId s = order_[p];
     if (s != kMerged && merged(s) == s) sorted.push_back(s);
   }
-  const auto key = [&](int s) {
-    const bool is_member = is_member_[static_cast<std::size_t>(s)];
-    return std::tuple(time(s), depth(s), is_member ? 0 : 1, place(s));
+  const auto key = [&](NodeId s) {
+    return std::tuple(time_[s], depth_[s], is_member_[s] ? 0 : 1, place_[s]);
   };
-  std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return key(a) < key(b); });
-  const auto end = order_.begin() + last + 1;
-  const auto begin = end - static_cast<std::ptrdiff_t>(sorted.size());
-  std::fill(order_.begin() + first, begin, kMerged);
-  std::copy(sorted.begin(), sorted.end(), begin);
-  for (std::size_t k = 0; k < sorted.size(); ++k)
-    place(sorted[k]) = last + 1 - static_cast<int>(sorted.size() - k);
-  for (const int s : sorted) {
+  std::sort(sorted.begin(), sorted.end(), [&](NodeId a, NodeId b) { return key(a) < key(b); });
+  const std::size_t begin = last + 1 - sorted.size();
+  for (std::size_t p = first; p < begin; ++p) order_[p] = kMerged;
+  for (std::size_t k = 0; k < sorted.size(); ++k) {
+    order_[begin + k] = sorted[k];
+    place_[sorted[k]] = begin + k;
+  }
+  for (const NodeId s : sorted) {
     if (!is_step(s)) continue;
-    for (const int value : step(s).reads) {
+    for (const ValueId value : step(s).reads) {
       ++visits().merged;
-      int& reader = last_reader_[value];
-      if (place(merged(reader)) <= last) reader = s;
+      NodeId& reader = last_reader_[value];
+      if (place_[merged(reader)] <= last) reader = s;
     }
   }
 }
 
 // Merges steps of one kind that do not need each other. Steps of greater depth are merged only as
 // long as every depth before has several.
-void Merger::merge(std::vector<int> members) {
-  std::sort(members.begin(), members.end(), [&](int a, int b) { return place(a) < place(b); });
-  const int first = place(members.front()), last = place(members.back());
-  for (const int s : members) is_member_[static_cast<std::size_t>(s)] = true;
+void Merger::merge(std::vector<NodeId> members) {
+  std::sort(members.begin(), members.end(),
+            [&](NodeId a, NodeId b) { return place_[a] < place_[b]; });
+  const std::size_t first = place_[members.front()], last = place_[members.back()];
+  for (const NodeId s : members) is_member_[s] = true;
   bool is_changed = false, is_merging = true;
   for (Level& level : levels_of(first, last)) {
-    for (const int s : level.members) time(s) = time_after_needs(s, first);
-    std::sort(level.members.begin(), level.members.end(), [&](int a, int b) {
-      return std::pair(time(a), place(a)) < std::pair(time(b), place(b));
+    for (const NodeId s : level.members) time_[s] = time_after_needs(s, first);
+    std::sort(level.members.begin(), level.members.end(), [&](NodeId a, NodeId b) {
+      return std::pair(time_[a], place_[a]) < std::pair(time_[b], place_[b]);
     });
     is_merging = is_merging && level.members.size() > 1;
     if (!is_merging && !is_changed) break;
     for (std::size_t end = level.members.size(); is_merging && end > 0;) {
       const std::size_t begin = worth_waiting(level.members, end, last);
       if (end - begin > 1) {
-        const std::span<const int> all = level.members;
+        const std::span<const NodeId> all = level.members;
         merge_run(all.subspan(begin, end - begin));
         is_changed = true;
       }
       end = begin;
     }
-    for (const int s : level.others) time(s) = time_after_needs(s, first);
+    for (const NodeId s : level.others) time_[s] = time_after_needs(s, first);
   }
   if (is_changed) reorder(first, last);
-  for (const int s : members) is_member_[static_cast<std::size_t>(s)] = false;
+  for (const NodeId s : members) is_member_[s] = false;
 }
 
 }  // namespace
@@ -496,23 +497,18 @@ Temporaries temporaries_of(const std::vector<StepDraft>& steps, const Values& va
 
 std::vector<StepDraft> merge_horizontally(std::vector<StepDraft> steps, const Values& values,
                                           const PerValue<bool>& is_output) {
-  std::map<std::string, int> kinds;
-  for (StepDraft& step : steps) {
+  std::map<std::string, std::vector<NodeId>> kinds;  // the steps of each program text
+  for (const NodeId s : Ids<NodeId>(steps.size())) {
+    const StepDraft& step = steps[s.index()];
     if (step.segments.empty()) continue;
     std::string text = merging_text(step.segments.front().program);
     const Value& first = values[step.writes.front()];
     if (first.epoch != 0) text += std::to_string(first.epoch);
     if (first.phase != 0) text += " phase " + std::to_string(first.phase);
-    step.kind = kinds.try_emplace(text, static_cast<int>(kinds.size())).first->second;
-  }
-  std::vector<std::vector<int>> members(kinds.size());
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    if (steps[s].kind >= 0)
-      members[static_cast<std::size_t>(steps[s].kind)].push_back(static_cast<int>(s));
+    kinds[text].push_back(s);
   }
   Merger merger(steps, values, is_output);
-  for (const auto& [text, kind] : kinds) {
-    auto& alike = members[static_cast<std::size_t>(kind)];
+  for (auto& [text, alike] : kinds) {
     if (alike.size() > 1) merger.merge(std::move(alike));
   }
   return merger.take();

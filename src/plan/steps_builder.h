@@ -18,7 +18,6 @@ struct StepDraft {
   std::vector<KernelDraft> segments;  // empty for a call
   CallDraft call;
   std::vector<int> reads, writes;  // values, in the order of bind() for a call
-  int kind = -1;  // the number of its program text for kernels; -1 if the step cannot be merged
 
   void collect();
 };

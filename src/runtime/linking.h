@@ -37,11 +37,8 @@ class Occurrences {
   void clear();
 
  private:
-  struct HashOfHash {
-    std::size_t operator()(const graph::Hash& hash) const { return hash.a; }
-  };
   std::size_t most_;
-  std::unordered_map<graph::Hash, std::uint32_t, HashOfHash> times_;
+  std::unordered_map<graph::Hash, std::uint32_t, graph::HashOfHash> times_;
   std::deque<graph::Hash> order_;
 };
 

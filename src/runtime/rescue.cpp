@@ -111,7 +111,7 @@ void defer(DeviceRuntime& runtime, Recorder& recorder, Batch& batch, Failure fai
   batch.drop_journal();
   batch.hash.mix(kDeferredWord);
   const MemoryStats memory = runtime.entry.pool.stats();
-  home->failure_told.store(failure.told, std::memory_order_relaxed);
+  home->failure_reported.store(failure.is_reported, std::memory_order_relaxed);
   home->lacked_memory = failure.lacked_memory;
   home->in_use_then = memory.in_use;
   home->limit_then = memory.limit;

@@ -30,7 +30,7 @@ void undo_assignments(graph::Recorder& recorder, graph::Batch& batch,
 // values stay pending in a separate recorder that no thread records into. Reading one tries the
 // batch again, first as a whole and then only the dependencies of that value.
 struct Failure {
-  bool told = false;           // the error reaches the program
+  bool is_reported = false;    // the program receives the error
   bool lacked_memory = false;  // the error was OutOfMemory
 };
 void defer(DeviceRuntime& runtime, graph::Recorder& recorder, graph::Batch& batch, Failure failure);

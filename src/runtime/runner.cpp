@@ -70,7 +70,7 @@ void make_room(const DeviceEntry& entry, const Recorder& recorder) {
 // Runs everything pending in the recorder. If that fails and `observed` is given, that node is
 // computed alone, and the error is thrown only if this fails too. A deferred batch that still lacks
 // memory begins with the observed node alone.
-void submit_recorder(Recorder& recorder, Node* observed, bool tells) {
+void submit_recorder(Recorder& recorder, Node* observed, bool reports_error) {
   DeviceEntry& entry = *recorder.entry;
   const profiling::HostSpan span(entry.device.is_cpu() ? "running" : "submitting");
   const std::lock_guard device_guard(entry.lock);
@@ -115,7 +115,7 @@ void submit_recorder(Recorder& recorder, Node* observed, bool tells) {
                               (falls_back && compute_on_cpu(runtime, *batch, observed)));
   undo_assignments(recorder, *batch, error);
   compute_previous(runtime, *batch, stream, {});
-  defer(runtime, recorder, *batch, {tells && !rescued, is_out_of_memory(error)});
+  defer(runtime, recorder, *batch, {reports_error && !rescued, is_out_of_memory(error)});
   give_back(runtime, std::move(batch));
   if (!rescued) std::rethrow_exception(error);
 }
@@ -125,9 +125,9 @@ void submit_recorder(Recorder& recorder, Node* observed, bool tells) {
 
 namespace volta::graph {
 
-void submit(Recorder& recorder, bool tells) {
+void submit(Recorder& recorder, bool reports_error) {
   plan::make_room(*recorder.entry, recorder);
-  plan::submit_recorder(recorder, nullptr, tells);
+  plan::submit_recorder(recorder, nullptr, reports_error);
 }
 
 void ensure_computed(Node* node) {

@@ -45,16 +45,13 @@ class Structures {
     std::vector<std::unique_ptr<OpenPlan>> plans;  // most recently used first
     std::size_t bytes() const;
   };
-  struct HashOfHash {
-    std::size_t operator()(const graph::Hash& hash) const { return hash.a; }
-  };
   using Entry = std::pair<graph::Hash, Structure>;
   void evict();
 
   std::uint64_t resized_ = 0;
   std::size_t bytes_ = 0;
   std::list<Entry> entries_;  // most recently used first
-  std::unordered_map<graph::Hash, std::list<Entry>::iterator, HashOfHash> by_hash_;
+  std::unordered_map<graph::Hash, std::list<Entry>::iterator, graph::HashOfHash> by_hash_;
 };
 
 // Sets whether plans may have open sizes, which is the default. For tests.

@@ -97,7 +97,7 @@ class PaperStreams : public Backend {
 
 using Told = std::vector<std::string>;
 
-class LanesTest : public testing::Test {
+class StreamsTest : public testing::Test {
  protected:
   // Runs work that reads memory to which the upload was made; returns its number.
   std::uint64_t run(std::uint64_t uploads = 0) {
@@ -126,13 +126,13 @@ class LanesTest : public testing::Test {
   Streams streams{backend, 0, lock};
 };
 
-TEST_F(LanesTest, FreshMemoryIsUploadedToAtOnce) {
+TEST_F(StreamsTest, FreshMemoryIsUploadedToAtOnce) {
   for (int i = 0; i < 5; ++i) run();
   EXPECT_EQ(upload(), 1u);
   EXPECT_EQ(backend.told(), Told{"upload"});
 }
 
-TEST_F(LanesTest, AnUploadWaitsForTheWorkThatUsedTheMemoryAndForNoLaterOne) {
+TEST_F(StreamsTest, AnUploadWaitsForTheWorkThatUsedTheMemoryAndForNoLaterOne) {
   upload();  // events are recorded from here on
   for (int i = 0; i < 5; ++i) run();
   ASSERT_EQ(backend.events.size(), 6u);
@@ -145,7 +145,7 @@ TEST_F(LanesTest, AnUploadWaitsForTheWorkThatUsedTheMemoryAndForNoLaterOne) {
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute5", "upload"}));
 }
 
-TEST_F(LanesTest, WorkWaitsForTheUploadsItWasGivenAndForNoOther) {
+TEST_F(StreamsTest, WorkWaitsForTheUploadsItWasGivenAndForNoOther) {
   const std::uint64_t first = upload(), second = upload();
   EXPECT_LT(first, second);
   backend.told();
@@ -159,7 +159,7 @@ TEST_F(LanesTest, WorkWaitsForTheUploadsItWasGivenAndForNoOther) {
   EXPECT_EQ(backend.told(), Told{"compute waits for upload1"});
 }
 
-TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
+TEST_F(StreamsTest, NothingIsMarkedWhereNothingIsCopied) {
   for (int i = 0; i < 200; ++i) run();
   MemoryTimes times;
   streams.upload({}, times, nullptr, kLarge - 1);
@@ -171,7 +171,7 @@ TEST_F(LanesTest, NothingIsMarkedWhereNothingIsCopied) {
 }
 
 // Another thread may hold the lock and wait for the device for as long as a step takes.
-TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
+TEST_F(StreamsTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
   std::unique_lock taken(lock);
   MemoryTimes times;
   run_in(0, {}, {&times});
@@ -183,13 +183,13 @@ TEST_F(LanesTest, SmallUploadsGoAsideWhereTheLockIsTaken) {
   EXPECT_EQ(times.use(0), 2u);
 }
 
-TEST_F(LanesTest, PointsEndSomeTimeAfterTheLastCopy) {
+TEST_F(StreamsTest, PointsEndSomeTimeAfterTheLastCopy) {
   upload();
   for (std::uint64_t i = 0; i < 2 * Streams::kEventsAfterCopy; ++i) run();
   EXPECT_EQ(backend.events.size(), 1 + Streams::kEventsAfterCopy);
 }
 
-TEST_F(LanesTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
+TEST_F(StreamsTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
   for (int i = 0; i < 7; ++i) run();
   upload({.compute = {2}});
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute0", "upload"}));
@@ -197,7 +197,7 @@ TEST_F(LanesTest, WorkWithoutAPointIsWaitedForByOneMarkedThen) {
   EXPECT_EQ(backend.told(), Told{"upload"});
 }
 
-TEST_F(LanesTest, WorkThatHasEndedIsNotWaitedFor) {
+TEST_F(StreamsTest, WorkThatHasEndedIsNotWaitedFor) {
   upload();
   for (int i = 0; i < 4; ++i) run();
   EXPECT_EQ(streams.finished()[0], 0u);
@@ -214,7 +214,7 @@ TEST_F(LanesTest, WorkThatHasEndedIsNotWaitedFor) {
   EXPECT_EQ(streams.uploaded(1), nullptr);
 }
 
-TEST_F(LanesTest, ALaterPointServesForOneThatIsGone) {
+TEST_F(StreamsTest, ALaterPointServesForOneThatIsGone) {
   upload();
   for (std::size_t i = 0; i < Streams::kEvents + 10; ++i) run();
   backend.told();
@@ -222,7 +222,7 @@ TEST_F(LanesTest, ALaterPointServesForOneThatIsGone) {
   EXPECT_EQ(backend.told(), (Told{"upload waits for compute11", "upload"}));
 }
 
-TEST_F(LanesTest, ADownloadWaitsForWhatWroteTheValue) {
+TEST_F(StreamsTest, ADownloadWaitsForWhatWroteTheValue) {
   MemoryTimes uploaded, written;
   uploaded.note_upload(upload());
   run_in(0, {&uploaded}, {&written});
@@ -239,7 +239,7 @@ TEST_F(LanesTest, ADownloadWaitsForWhatWroteTheValue) {
 }
 
 // The value is on the device when a later copy reads it.
-TEST_F(LanesTest, SmallCopiesWaitForUploadsToo) {
+TEST_F(StreamsTest, SmallCopiesWaitForUploadsToo) {
   MemoryTimes from, to;
   from.note_upload(upload());
   backend.told();
@@ -254,7 +254,7 @@ TEST_F(LanesTest, SmallCopiesWaitForUploadsToo) {
   EXPECT_EQ(from.use(0), 1u);
 }
 
-TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
+TEST_F(StreamsTest, AFailedCopyLeavesNothingUnderWay) {
   backend.fails = true;
   MemoryTimes times;
   EXPECT_THROW(streams.upload({}, times, nullptr, kLarge), BackendError);
@@ -267,13 +267,13 @@ TEST_F(LanesTest, AFailedCopyLeavesNothingUnderWay) {
 }
 
 // Work that fails is counted, because its first launches may have been enqueued.
-TEST_F(LanesTest, WorkThatFailsIsCounted) {
+TEST_F(StreamsTest, WorkThatFailsIsCounted) {
   const Streams::Run work(streams, 0);
   EXPECT_THROW(streams.compute(work, [] { throw BackendError("paper: torn"); }), BackendError);
   EXPECT_EQ(streams.latest(), 1u);
 }
 
-TEST(Lanes, OfADeviceWithoutThemAreOne) {
+TEST(DeviceStreams, OfADeviceWithoutThemAreOne) {
   PaperStreams backend;
   backend.streams = false;
   std::recursive_mutex lock;
@@ -291,7 +291,7 @@ TEST(Lanes, OfADeviceWithoutThemAreOne) {
 
 // ---- Several compute streams.
 
-TEST_F(LanesTest, WorkOfTwoLanesRunsSideBySide) {
+TEST_F(StreamsTest, WorkOfTwoStreamsRunsSideBySide) {
   MemoryTimes a, b;
   for (int i = 0; i < 3; ++i) {
     run_in(1, {&a}, {&a});
@@ -303,7 +303,7 @@ TEST_F(LanesTest, WorkOfTwoLanesRunsSideBySide) {
   EXPECT_EQ(streams.latest(0), 0u);
 }
 
-TEST_F(LanesTest, ReadingWaitsForWhatWroteTheValueInAnotherLane) {
+TEST_F(StreamsTest, ReadingWaitsForWhatWroteTheValueInAnotherStream) {
   MemoryTimes value, other;
   run_in(1, {}, {&value});  // compute-1:0
   run_in(1, {}, {&other});  // compute-1:1
@@ -319,7 +319,7 @@ TEST_F(LanesTest, ReadingWaitsForWhatWroteTheValueInAnotherLane) {
 }
 
 // Two models read the same batch.
-TEST_F(LanesTest, ReadersDoNotWaitForEachOther) {
+TEST_F(StreamsTest, ReadersDoNotWaitForEachOther) {
   MemoryTimes batch;
   run_in(1, {&batch}, {});
   run_in(2, {&batch}, {});
@@ -327,7 +327,7 @@ TEST_F(LanesTest, ReadersDoNotWaitForEachOther) {
   EXPECT_EQ(backend.told(), Told{});
 }
 
-TEST_F(LanesTest, WritingWaitsForThoseWhoReadInOtherLanes) {
+TEST_F(StreamsTest, WritingWaitsForThoseWhoReadInOtherStreams) {
   MemoryTimes value, unrelated;
   run_in(1, {}, {&value});      // compute-1:0
   run_in(2, {&value}, {});      // compute-2:1
@@ -340,7 +340,7 @@ TEST_F(LanesTest, WritingWaitsForThoseWhoReadInOtherLanes) {
 }
 
 // Reads by the first stream while it was the only one were not noted.
-TEST_F(LanesTest, WritingWaitsForWhatTheFirstLaneDidBeforeThereWereOthers) {
+TEST_F(StreamsTest, WritingWaitsForWhatTheFirstStreamDidBeforeThereWereOthers) {
   MemoryTimes value, later;
   run_in(0, {}, {&value});
   run_in(0, {&value}, {});
@@ -354,7 +354,7 @@ TEST_F(LanesTest, WritingWaitsForWhatTheFirstLaneDidBeforeThereWereOthers) {
   EXPECT_EQ(backend.told(), Told{"compute-1: waits for compute2"}) << "noted from then on";
 }
 
-TEST_F(LanesTest, MemoryGoesBackWithTheWorkOfEachLaneThatUsedIt) {
+TEST_F(StreamsTest, MemoryGoesBackWithTheWorkOfEachStreamThatUsedIt) {
   MemoryTimes value;
   run_in(0, {&value}, {});
   run_in(1, {}, {});
@@ -365,7 +365,7 @@ TEST_F(LanesTest, MemoryGoesBackWithTheWorkOfEachLaneThatUsedIt) {
   EXPECT_EQ(streams.last_use(value).compute, (ComputeTimes{1, 2, 1}));
 }
 
-TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
+TEST_F(StreamsTest, CopiesGoAsideAndWaitForEveryStream) {
   MemoryTimes value, small;
   run_in(1, {}, {&value});
   run_in(2, {&value}, {});
@@ -380,7 +380,7 @@ TEST_F(LanesTest, CopiesGoAsideAndWaitForEveryLane) {
   EXPECT_EQ(backend.told(), Told{"compute-2: waits for upload3"});
 }
 
-TEST_F(LanesTest, TheFirstLaneIsTheOnlyOneAgainAfterAWhile) {
+TEST_F(StreamsTest, TheFirstStreamIsTheOnlyOneAgainAfterAWhile) {
   MemoryTimes value;
   run_in(1, {}, {&value});
   for (std::uint64_t i = 0; i <= 2 * Streams::kWorkAlone; ++i) run();
@@ -396,7 +396,7 @@ TEST_F(LanesTest, TheFirstLaneIsTheOnlyOneAgainAfterAWhile) {
   ASSERT_EQ(backend.told().size(), 1u) << "it waits for what was read without notice";
 }
 
-TEST_F(LanesTest, LittleOfALaneIsUnderWay) {
+TEST_F(StreamsTest, LittleOfAStreamIsUnderWay) {
   MemoryTimes value;
   run_in(1, {}, {&value});
   streams.set_room(1, 2);
@@ -413,7 +413,7 @@ TEST_F(LanesTest, LittleOfALaneIsUnderWay) {
   EXPECT_EQ(backend.events[1]->waits, 0);
 }
 
-TEST_F(LanesTest, AValueThatWasSentIsTaken) {
+TEST_F(StreamsTest, AValueThatWasSentIsTaken) {
   MemoryTimes value;
   run_in(1, {}, {&value});
   backend.sent = true;
@@ -426,7 +426,7 @@ TEST_F(LanesTest, AValueThatWasSentIsTaken) {
 }
 
 // A buffer that is reused by one upload after another.
-TEST_F(LanesTest, AnUploadWaitsForCopiesOutOfItsMemory) {
+TEST_F(StreamsTest, AnUploadWaitsForCopiesOutOfItsMemory) {
   MemoryTimes scratch, value;
   streams.upload({}, scratch, nullptr, kLarge);
   streams.copy({}, value, {}, scratch, 4);
@@ -437,7 +437,7 @@ TEST_F(LanesTest, AnUploadWaitsForCopiesOutOfItsMemory) {
 
 // Several threads upload while others compute; each number is used once. (This is also for the
 // thread sanitizer.)
-TEST_F(LanesTest, ThreadsUploadWhileOthersCompute) {
+TEST_F(StreamsTest, ThreadsUploadWhileOthersCompute) {
   constexpr int kThreads = 4, kRounds = 200;
   std::vector<std::vector<std::uint64_t>> numbers(kThreads);
   {
@@ -518,7 +518,7 @@ TEST(PoolTimes, IdleMemoryIsPreferredAndAFewSpareBlocksAreMade) {
   EXPECT_EQ(pool.stats().reserved, 4 * kBytes);
 }
 
-TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
+TEST(PoolTimes, StreamsHaveMemoryOfTheirOwn) {
   PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   constexpr std::size_t kBytes = 32 * kMiB;
@@ -545,7 +545,7 @@ TEST(PoolTimes, LanesHaveMemoryOfTheirOwn) {
   EXPECT_EQ(pool.stats().reserved, 0u);
 }
 
-TEST(PoolTimes, UnderALimitOneLaneGetsWhatAnotherGaveBack) {
+TEST(PoolTimes, UnderALimitOneStreamGetsWhatAnotherGaveBack) {
   PaperStreams backend;
   Pool pool(backend, 0, "paper:0");
   pool.set_limit(32 * kMiB);

@@ -1,5 +1,7 @@
-// DataLoader: its batches and their order for any number of workers; errors, states, counters.
+// DataLoader: its batches and their order for any number of workers; options and counters.
 #include "volta/data/loader.h"
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
@@ -7,12 +9,12 @@
 #include <numeric>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "data/data_testing.h"
+#include "data/loader_testing.h"
 #include "support/child.h"
 #include "support/test_device.h"
 #include "volta/data.h"
@@ -23,69 +25,15 @@ using namespace volta;
 using data::Batch;
 using data::DataLoader;
 using data::Example;
-using volta::data_testing::expect_error;
-
-namespace {
+using data_testing::Drawn;
+using data_testing::epoch_x;
+using data_testing::epoch_y;
+using data_testing::expect_error;
+using data_testing::Failing;
+using data_testing::numbered;
+using data_testing::Values;
 
 static_assert(std::input_iterator<DataLoader::Iterator>);
-
-// Example i is x = {i, i + 0.5} and y = i.
-data::TensorDataset numbered(std::int64_t count) {
-  std::vector<float> x;
-  std::vector<std::int64_t> y;
-  for (std::int64_t i = 0; i < count; ++i) {
-    x.push_back(static_cast<float>(i));
-    x.push_back(static_cast<float>(i) + 0.5f);
-    y.push_back(i);
-  }
-  return data::TensorDataset(from_vector(x, {count, 2}), from_vector(y));
-}
-
-// A dataset that returns single examples with a random part.
-class Drawn : public data::Dataset {
- public:
-  explicit Drawn(std::int64_t count) : count_(count) {}
-  std::int64_t size() const override { return count_; }
-  Example get(std::int64_t index) const override {
-    return {rand({2}) + static_cast<double>(index), scalar(index)};
-  }
-
- private:
-  std::int64_t count_;
-};
-
-// Fails at one index, with a pause at each index.
-template <class Exception>
-class Failing : public data::Dataset {
- public:
-  Failing(std::int64_t bad, int milliseconds = 0) : bad_(bad), pause_(milliseconds) {}
-  std::int64_t size() const override { return 64; }
-  Example get(std::int64_t index) const override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(pause_));
-    if (index == bad_) throw Exception("broken file");
-    return {scalar(1.0f), scalar(index)};
-  }
-
- private:
-  std::int64_t bad_;
-  int pause_;
-};
-
-// The values of every batch of an epoch.
-using Values = std::vector<std::vector<float>>;
-Values epoch_x(DataLoader& loader) {
-  Values all;
-  for (auto [x, y] : loader) all.push_back(x.to_vector<float>());
-  return all;
-}
-std::vector<std::int64_t> epoch_y(DataLoader& loader) {
-  std::vector<std::int64_t> all;
-  for (auto [x, y] : loader)
-    for (const std::int64_t value : y.to_vector<std::int64_t>()) all.push_back(value);
-  return all;
-}
-
-}  // namespace
 
 TEST(DataLoader, HandsOutRowsInOrderOnTheDevice) {
   DataLoader loader(numbered(7), {.batch_size = 3, .device = test_device()});
@@ -275,102 +223,6 @@ TEST(DataLoader, ExamplesThatDoNotStackAreNamed) {
   expect_error<ShapeError>([&] { epoch_x(loader); }, {"x of example 5 is [3], of example 4 [2]"});
 }
 
-TEST(DataLoader, ErrorsArriveWithTheExamplesIndex) {
-  for (const int workers : {0, 1, 3}) {
-    DataLoader volta_error(Failing<IoError>(21), {.batch_size = 4, .workers = workers});
-    std::int64_t seen = 0;
-    expect_error<IoError>(
-        [&] {
-          for (auto [x, y] : volta_error) ++seen;
-        },
-        {"DataLoader: example 21: broken file"});
-    EXPECT_EQ(seen, 5) << workers;  // all batches before it
-    // The loader can be used again.
-    expect_error<IoError>([&] { epoch_y(volta_error); }, {"example 21"});
-  }
-}
-
-// Exceptions of users, including one derived from Volta's.
-struct OwnError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-  int code = 7;
-};
-struct OwnIoError : IoError {
-  using IoError::IoError;
-};
-
-TEST(DataLoader, ExceptionsOfOthersArriveAsTheyWereThrown) {
-  std::vector<std::string> told;
-  set_log_handler([&](LogLevel, std::string_view message) { told.emplace_back(message); });
-  for (const int workers : {0, 2}) {
-    DataLoader own(Failing<OwnError>(2), {.batch_size = 4, .workers = workers});
-    try {
-      epoch_y(own);
-      ADD_FAILURE();
-    } catch (const OwnError& error) {
-      EXPECT_STREQ(error.what(), "broken file");
-      EXPECT_EQ(error.code, 7);
-    }
-    DataLoader derived(Failing<OwnIoError>(2), {.batch_size = 4, .workers = workers});
-    EXPECT_THROW(epoch_y(derived), OwnIoError);
-    const data::Transform failing =
-        data::on_batches([](const Batch&) -> Batch { throw OwnError("no batch"); });
-    DataLoader batches(numbered(8), {.batch_size = 4, .workers = workers, .transform = failing});
-    EXPECT_THROW(epoch_y(batches), OwnError);
-  }
-  set_log_handler({});
-  const std::vector<std::string> once{"DataLoader: example 2: broken file",
-                                      "DataLoader: example 2: broken file",
-                                      "DataLoader: batch of examples 0 to 3: no batch"};
-  std::vector<std::string> expected = once;
-  expected.insert(expected.end(), once.begin(), once.end());
-  EXPECT_EQ(told, expected);
-}
-
-TEST(DataLoader, ABatchThatFailsIsSkipped) {
-  for (const int workers : {0, 1, 3}) {
-    DataLoader loader(Failing<IoError>(9), {.batch_size = 4, .workers = workers, .seed = 1});
-    std::vector<std::int64_t> firsts;
-    int failures = 0;
-    StateDict after;
-    for (auto it = loader.begin(); it != loader.end();) {
-      if (it->y.defined()) firsts.push_back(it->y.to_vector<std::int64_t>()[0]);
-      try {
-        ++it;
-      } catch (const IoError&) {
-        after = loader.state_dict();
-        ASSERT_EQ(++failures, 1);
-      }
-    }
-    EXPECT_EQ(firsts,
-              (std::vector<std::int64_t>{0, 4, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60}))
-        << workers;
-    EXPECT_EQ(loader.epoch(), 1);
-    EXPECT_EQ(loader.stats().batches, 15);
-    // A loader that continues after it does not fail again.
-    DataLoader resumed(Failing<IoError>(9), {.batch_size = 4, .workers = workers, .seed = 1});
-    resumed.load_state_dict(after);
-    EXPECT_EQ(epoch_y(resumed).front(), 12);
-  }
-}
-
-TEST(DataLoader, MayBeLeftAndDestroyedInMidEpoch) {
-  for (int round = 0; round < 20; ++round) {
-    DataLoader loader(numbered(1000), {.batch_size = 2, .workers = 1 + round % 4, .prefetch = 3});
-    int left = round % 5;
-    for (auto [x, y] : loader)
-      if (left-- == 0) break;
-  }
-  std::optional<DataLoader::Iterator> kept;
-  {
-    DataLoader loader(Failing<IoError>(-1, 2), {.batch_size = 2, .workers = 2});
-    kept = loader.begin();
-  }
-  EXPECT_EQ((*kept)->x.size(0), 2);  // an iterator keeps what it needs alive
-  ++*kept;
-  EXPECT_EQ((*kept)->y.to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3}));
-}
-
 TEST(DataLoader, OneLoopAtATime) {
   DataLoader loader(numbered(6), {.batch_size = 2});
   for (auto [x, y] : loader) {
@@ -380,99 +232,6 @@ TEST(DataLoader, OneLoopAtATime) {
     break;
   }
   EXPECT_EQ(epoch_y(loader).size(), 6u);
-}
-
-TEST(DataLoader, ResumesInMidEpoch) {
-  const data::DataLoaderOptions options{.batch_size = 4, .shuffle = true, .workers = 2};
-  for (const bool within : {true, false}) {  // saved inside the loop, or after leaving it
-    manual_seed(11);
-    DataLoader loader(Drawn(32), options);
-    epoch_x(loader);
-    StateDict state;
-    int batches = 0;
-    for (auto [x, y] : loader) {
-      if (++batches < 3) continue;
-      if (within) state = loader.state_dict();
-      break;
-    }
-    if (!within) state = loader.state_dict();
-
-    manual_seed(11);
-    DataLoader whole(Drawn(32), options);
-    epoch_x(whole);
-    Values expected = epoch_x(whole);
-    expected.erase(expected.begin(), expected.begin() + 3);
-    const Values next = epoch_x(whole);
-
-    manual_seed(99);
-    DataLoader resumed(Drawn(32), options);
-    resumed.load_state_dict(state);
-    EXPECT_EQ(resumed.epoch(), 1);
-    EXPECT_EQ(resumed.position(), 3);
-    EXPECT_EQ(resumed.next_position(), 3);
-    EXPECT_EQ(epoch_x(resumed), expected);
-    EXPECT_EQ(epoch_x(resumed), next);
-  }
-}
-
-TEST(DataLoader, AnEpochThatIsDoneResumesWithTheNext) {
-  DataLoader loader(numbered(4), {.batch_size = 2, .shuffle = true, .seed = 3});
-  StateDict last;
-  for (auto [x, y] : loader) last = loader.state_dict();
-  EXPECT_EQ(last.at("epoch").item<std::int64_t>(), 1);
-  EXPECT_EQ(last.at("position").item<std::int64_t>(), 0);
-  EXPECT_EQ(loader.epoch(), 1);
-  EXPECT_EQ(loader.next_position(), 0);
-}
-
-TEST(DataLoader, StatesThatDoNotFitAreRefusedAndChangeNothing) {
-  DataLoader loader(numbered(8), {.batch_size = 2, .seed = 1});
-  DataLoader other(numbered(9), {.batch_size = 2, .seed = 2});
-  expect_error<ArgumentError>([&] { loader.load_state_dict(other.state_dict()); },
-                              {"it is of 9 examples, not 8"});
-  expect_error<ArgumentError>(
-      [&] { loader.load_state_dict({{"seed", scalar(1)}, {"epoch", scalar(0.5f)}}); },
-      {"'epoch' is no i64 number", "'position' is missing", "'batch_size' is missing"});
-  // One error lists all differences.
-  const auto weighted = [](std::int64_t count) {
-    return std::make_shared<data::WeightedSampler>(std::vector<double>(8, 1.0), count);
-  };
-  DataLoader shuffled(numbered(8), {.batch_size = 2, .shuffle = true, .seed = 1});
-  DataLoader sampled(numbered(8),
-                     {.batch_size = 3, .drop_last = true, .seed = 4, .sampler = weighted(6)});
-  expect_error<ArgumentError>(
-      [&] { shuffled.load_state_dict(sampled.state_dict()); },
-      {"its order is a sampler's, not shuffled; an epoch of it has 6 examples, not 8; it is of "
-       "batches of 3, not 2; its drop_last is true, not false; its seed is 4, not 1"});
-  expect_error<ArgumentError>([&] { shuffled.load_state_dict(loader.state_dict()); },
-                              {"cannot load the state: its order is the dataset's, not shuffled"});
-  class Fixed : public data::Sampler {
-   public:
-    std::int64_t size() const override { return 6; }
-    std::vector<std::int64_t> order(std::uint64_t, std::int64_t) const override {
-      return {0, 1, 2, 3, 4, 5};
-    }
-  };
-  const auto with_sampler = [&](const std::shared_ptr<const data::Sampler>& sampler) {
-    return DataLoader(numbered(8), {.batch_size = 3, .drop_last = true, .sampler = sampler});
-  };
-  DataLoader fixed = with_sampler(std::make_shared<Fixed>());
-  expect_error<ArgumentError>([&] { fixed.load_state_dict(sampled.state_dict()); },
-                              {"cannot load the state: its sampler is of another type"});
-  DataLoader fewer = with_sampler(weighted(5)), same = with_sampler(weighted(6));
-  expect_error<ArgumentError>([&] { fewer.load_state_dict(sampled.state_dict()); },
-                              {"cannot load the state: an epoch of it has 6 examples, not 5"});
-  same.load_state_dict(sampled.state_dict());
-  StateDict wrong;
-  for (const auto& [name, value] : loader.state_dict())
-    wrong.add(name, name == "position" ? scalar(5) : value);
-  expect_error<ArgumentError>([&] { loader.load_state_dict(wrong); },
-                              {"it stands at batch 5 of epoch 0"});
-  StateDict more = loader.state_dict();
-  more.add("stranger", scalar(1));
-  expect_error<ArgumentError>([&] { loader.load_state_dict(more); }, {"it has other entries"});
-  EXPECT_EQ(loader.epoch(), 0);
-  EXPECT_EQ(epoch_y(loader).size(), 8u);
 }
 
 TEST(DataLoader, SamplersDecideTheOrder) {

@@ -60,11 +60,11 @@ void stride(Vjp& v) {
   if (part.numel() == 0) return zero(v);
   const int rank = whole.rank();
   Tensor g = v.gradient();
-  std::vector<std::int64_t> turned;
+  std::vector<std::int64_t> flipped;
   for (int i = 0; i < rank; ++i) {
-    if (v.attr(rank + i) < 0) turned.push_back(i);
+    if (v.attr(rank + i) < 0) flipped.push_back(i);
   }
-  if (!turned.empty()) g = g.flip(turned, v.place());
+  if (!flipped.empty()) g = g.flip(flipped, v.place());
   for (int i = 0; i < rank; ++i) {
     const std::int64_t step = v.attr(rank + i);
     const std::int64_t start = step < 0 ? v.attr(i) + (part[i] - 1) * step : v.attr(i);

@@ -123,10 +123,10 @@ void prod(Vjp& v) {
   const Tensor x = v.input(0), g = beside(v, v.gradient(), v.attrs());
   if (!v.with_history()) return v.give(0, product_slopes(v, x) * g);
   const Rows rows(v);
-  const Tensor turned =
+  const Tensor by_row =
       reshape_to(x.permute(rows.order, v.place()), {rows.rows, rows.length}, v.place());
   const Tensor others =
-      reshape_to(products_of_others(turned, v.place()), Shape(rows.sizes), v.place());
+      reshape_to(products_of_others(by_row, v.place()), Shape(rows.sizes), v.place());
   v.give(0, others.permute(rows.inverse, v.place()) * g);
 }
 

@@ -173,10 +173,10 @@ std::int64_t extent(const Term& term, const Labels& labels) {
   return product;
 }
 
-// An operand of a matrix product: [batch, rows, columns], or its transpose if `turned`.
+// An operand of a matrix product: [batch, rows, columns], or its transpose if `transposed`.
 struct Side {
   Tensor matrices;
-  bool turned = false;
+  bool transposed = false;
 };
 Side as_matrices(const Term& term, const Labels& batch, const Labels& rows, const Labels& columns,
                  SourceLocation place) {
@@ -186,9 +186,9 @@ Side as_matrices(const Term& term, const Labels& batch, const Labels& rows, cons
     return first;
   };
   Side side;
-  side.turned =
+  side.transposed =
       term.labels == joined(batch, columns, rows) && term.labels != joined(batch, rows, columns);
-  const Labels &outer = side.turned ? columns : rows, &inner = side.turned ? rows : columns;
+  const Labels &outer = side.transposed ? columns : rows, &inner = side.transposed ? rows : columns;
   const Tensor ordered = reordered(term, joined(batch, outer, inner), place);
   const std::int64_t o = extent(term, outer), i = extent(term, inner);
   const Shape shape = batch.empty() ? Shape{o, i} : Shape{extent(term, batch), o, i};
@@ -257,7 +257,7 @@ Term contracted(Term a, Term b, const Labels& kept, SourceLocation place) {
   const Side right = as_matrices(b, batch, inner, only_b, place);
   const bool tf32 = graph::tf32_now();
   const Tensor product =
-      graph::product(left.matrices, right.matrices, left.turned, right.turned, tf32, place);
+      graph::product(left.matrices, right.matrices, left.transposed, right.transposed, tf32, place);
   Term result{product, batch};
   std::vector<std::int64_t> sizes;
   for (const Label label : batch) sizes.push_back(a.size(label));

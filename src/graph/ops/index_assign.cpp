@@ -124,9 +124,9 @@ Tensor with_masked(const char* op, const Tensor& view, const Tensor& mask, int a
       rows_to_true(reshape_to(rows_first, Shape{count, columns}, place), flat, place);
   if (axis == 0) return where(wide, {reshape_to(laid, shape, place), place}, {view, place});
   const Shape merged = selection.with(axis, mask.numel());
-  std::vector<std::int64_t> turned(merged.begin(), merged.end());
-  std::swap(turned[0], turned[static_cast<std::size_t>(axis)]);
-  const Tensor back = reshape_to(laid, Shape(turned), place).transpose(0, axis, place);
+  std::vector<std::int64_t> transposed(merged.begin(), merged.end());
+  std::swap(transposed[0], transposed[static_cast<std::size_t>(axis)]);
+  const Tensor back = reshape_to(laid, Shape(transposed), place).transpose(0, axis, place);
   return where(wide, {reshape_to(back, shape, place), place}, {view, place});
 }
 

@@ -18,8 +18,8 @@ namespace {
 Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t axis,
               bool descending, SourceLocation place) {
   const int last = x.rank() - 1;
-  const bool turned = axis != last;
-  const Tensor rows = turned ? x.transpose(axis, last, place) : x;
+  const bool transposed = axis != last;
+  const Tensor rows = transposed ? x.transpose(axis, last, place) : x;
   if (rows.shape()[last] > std::numeric_limits<std::int32_t>::max()) {
     throw ShapeError(
         fmt::format("{}: axis {} of {} is longer than 2^31 - 1", op, axis, to_string(x.shape())));
@@ -37,7 +37,7 @@ Sorted sorted(const char* op, const Tensor& x, std::int64_t count, std::int64_t 
         graph::apply_multi(OpId::sort, {&rows, 1}, attrs, shapes, dtypes, place);
     result = {std::move(both[0]), std::move(both[1])};
   }
-  if (!turned) return result;
+  if (!transposed) return result;
   return {result.values.transpose(axis, last, place), result.indices.transpose(axis, last, place)};
 }
 

@@ -37,10 +37,10 @@ namespace {
 
 // A list converted from another list. Up to kFew elements need no heap allocation.
 template <class T>
-class Few {
+class ConvertedList {
  public:
   template <class Source, class Convert>
-  Few(std::span<const Source> source, Convert convert) : count_(source.size()) {
+  ConvertedList(std::span<const Source> source, Convert convert) : count_(source.size()) {
     T* data = few_;
     if (count_ > kFew) {
       many_ = std::make_unique<T[]>(count_);
@@ -56,10 +56,10 @@ class Few {
   T few_[kFew];
   std::unique_ptr<T[]> many_;
 };
-Few<Borrowed> borrowed(std::span<const Tensor> tensors) {
+ConvertedList<Borrowed> borrowed(std::span<const Tensor> tensors) {
   return {tensors, [](const Tensor& tensor) { return Borrowed(tensor); }};
 }
-Few<Node*> nodes_of(std::span<const Borrowed> inputs) {
+ConvertedList<Node*> nodes_of(std::span<const Borrowed> inputs) {
   return {inputs, [](const Borrowed& input) { return input.node(); }};
 }
 
@@ -191,7 +191,7 @@ void agree_on_device(const char* op, std::span<Tensor> operands, SourceLocation 
     if (other == nullptr && t.defined() && t.device() != operands[0].device()) other = &t;
   }
   if (other == nullptr) return;
-  const SourceLocation place = told_place(from);
+  const SourceLocation place = reported_place(from);
   const Device first = operands[0].device(), second = other->device();
   const MixedDevices policy = execution_options().mixed_devices;
   if (policy == MixedDevices::error || (first.is_gpu() && second.is_gpu())) {
@@ -228,7 +228,7 @@ bool is_eager() {
 // Records the operation on the device of its operands.
 Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
                const Shape& shape, DType dtype, SourceLocation place) {
-  const Few<Node*> nodes = nodes_of(inputs);
+  const ConvertedList<Node*> nodes = nodes_of(inputs);
   Held node =
       Held::adopt(record({op, dtype, nodes.span(), attrs, shape, place}, *inputs[0]->node->entry));
   Node* output = node.get();
@@ -245,7 +245,7 @@ Tensor applied(OpId op, std::span<const Borrowed> inputs, std::span<const std::i
 
 Tensor apply(OpId op, std::span<const Borrowed> inputs, std::span<const std::int64_t> attrs,
              const Shape& shape, DType dtype, SourceLocation from) {
-  const SourceLocation place = told_place(from);
+  const SourceLocation place = reported_place(from);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, inputs, place); !wide.empty())
       return apply(op, wide, attrs, shape, without_halves(dtype), place);
@@ -276,8 +276,8 @@ std::vector<Tensor> applied_multi(OpId op, std::span<const Tensor> inputs,
                                   std::span<const std::int64_t> attrs,
                                   std::span<const Shape> shapes, std::span<const DType> dtypes,
                                   SourceLocation place) {
-  const Few<Borrowed> views = borrowed(inputs);
-  const Few<Node*> nodes = nodes_of(views.span());
+  const ConvertedList<Borrowed> views = borrowed(inputs);
+  const ConvertedList<Node*> nodes = nodes_of(views.span());
   std::vector<Node*> outputs(shapes.size());
   record_multi({op, dtypes[0], nodes.span(), attrs, shapes[0], place}, entry_of(inputs[0]), shapes,
                dtypes, outputs);
@@ -298,8 +298,8 @@ std::vector<Tensor> applied_multi(OpId op, std::span<const Tensor> inputs,
 std::vector<Tensor> apply_multi(OpId op, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> attrs, std::span<const Shape> shapes,
                                 std::span<const DType> dtypes, SourceLocation from) {
-  const SourceLocation place = told_place(from);
-  const Few<Borrowed> views = borrowed(inputs);
+  const SourceLocation place = reported_place(from);
+  const ConvertedList<Borrowed> views = borrowed(inputs);
   if (in_autocast()) [[unlikely]] {
     if (const std::vector<Tensor> wide = in_full_precision(op, views.span(), place);
         !wide.empty()) {

@@ -17,8 +17,8 @@ namespace volta::graph {
 
 // Runs everything pending in the recorder. If that fails, parameters assigned in it get their last
 // good value back, other nodes that are still held stay pending but leave the recorder, and the
-// error is thrown. `tells` is true if the error is reported to the program.
-void submit(Recorder& recorder, bool tells = true);
+// error is thrown. `reports_error` is true if the program receives the error.
+void submit(Recorder& recorder, bool reports_error = true);
 // Makes sure that the node is computed or constant: submits the recorder in which it is pending,
 // whichever thread owns it. Rethrows the error of a failed node.
 void ensure_computed(Node* node);

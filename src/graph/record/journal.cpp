@@ -198,7 +198,7 @@ bool is_of_failed_step(const Node& node) {
   const NodeState state = node.state.load(std::memory_order_acquire);
   if (state != NodeState::Pending) return state == NodeState::Failed;
   const Recorder* recorder = node.recorder.load(std::memory_order_acquire);
-  return recorder != nullptr && recorder->failure_told.load(std::memory_order_relaxed);
+  return recorder != nullptr && recorder->failure_reported.load(std::memory_order_relaxed);
 }
 
 }  // namespace volta::graph

@@ -26,6 +26,9 @@ struct Hash {
   }
   friend bool operator==(const Hash&, const Hash&) = default;
 };
+struct HashOfHash {
+  std::size_t operator()(const Hash& hash) const { return hash.a; }
+};
 
 // Memory for the attributes and input lists of pending nodes. It is freed all at once.
 class Bump {
@@ -132,7 +135,7 @@ struct Recorder {
   std::vector<JournalEntry> failed;
   std::atomic<bool> has_failed{false};
   bool is_deferred = false;  // has no thread, but a deferred batch that failed (runtime/rescue.h)
-  std::atomic<bool> failure_told{false};  // the program received the error of the deferred batch
+  std::atomic<bool> failure_reported{false};  // the program received the deferred batch's error
   // For a deferred batch that ran out of memory: the device's memory in use and its limit at that
   // time.
   bool lacked_memory = false;

@@ -44,7 +44,7 @@ inline bool& grad_mode() { return recording_state.history; }
 bool is_own(SourceLocation place);
 // The source location to report: the user's call of the layer if the library's own code recorded
 // the operation.
-inline SourceLocation told_place(SourceLocation place) {
+inline SourceLocation reported_place(SourceLocation place) {
   if (recording_state.caller == nullptr) [[likely]]
     return place;
   return is_own(place) ? *recording_state.caller : place;

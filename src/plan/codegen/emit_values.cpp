@@ -60,8 +60,7 @@ int Emitter::compute(const Value& v, Place place) {
     case ValueKind::Arg:
       return emit_arg(v);
     case ValueKind::Iota:
-      return emit_index(places_.indices[place.index][static_cast<std::size_t>(v.attrs[0].fixed())],
-                        v.dtype);
+      return emit_index(places_.indices[place.index][v.attrs[0].fixed()], v.dtype);
     case ValueKind::Philox:
       return emit_philox(v, place);
     case ValueKind::Cast:
@@ -152,13 +151,13 @@ int Emitter::emit_scalar(const Value& v, Place place) {
 }
 
 int Emitter::emit_gather(const Value& v, Place place) {
-  const auto rows = static_cast<std::ptrdiff_t>(at(v.in[1]).shape.rank());
+  const int rows = at(v.in[1]).shape.rank();
   const IndexMap& index = places_.indices[place.index];
   const ValueId base = reshape_base(values_, v.in[0]);
   if (is_empty(base)) return constant(0, v.dtype);
   const Shape& source = at(v.in[0]).shape;
   IndexMap within{Linear(axes())};
-  within.insert(within.end(), index.begin() + rows, index.end());
+  for (const Linear& e : std::span(index).subspan(rows)) within.add(e);
   InstrDraft load{.instr = {.kind = InstrKind::Load}};
   load.instr.a =
       emit(v.in[1], {places_.indices.number_of({index.begin(), index.begin() + rows}), place.mask});

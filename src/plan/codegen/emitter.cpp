@@ -13,11 +13,8 @@ namespace volta::plan {
 using kernel::InstrKind;
 using kernel::Role;
 
-Emitter::Emitter(const Values& values, const Grouping& grouping, int group)
-    : values_(values),
-      grouping_(grouping),
-      number_(group),
-      group_(grouping.groups[static_cast<std::size_t>(group)]) {
+Emitter::Emitter(const Values& values, const Grouping& grouping, GroupId group)
+    : values_(values), grouping_(grouping), number_(group), group_(grouping.groups[group]) {
   for (const Extent extent : group_.space.dims) pieces_.push_back({extent});
   unit_ = group_.space.dims.empty() &&
           std::any_of(group_.roots.begin(), group_.roots.end(),
@@ -92,9 +89,9 @@ IndexMap Emitter::over_axes(const IndexMap& over_dims) const {
     Linear total(axes());
     for (std::size_t d = 0; d < e.coefficient.size(); ++d)
       total.add(dim_index(d), e.coefficient[d]);
-    index.push_back(std::move(total));
+    index.add(std::move(total));
   }
-  if (unit_ && !index.empty()) index.back() = Linear::axis(1, 0);
+  if (unit_ && !index.empty()) *(index.end() - 1) = Linear::axis(1, 0);
   return index;
 }
 
@@ -127,7 +124,7 @@ void Emitter::emit_root(ValueId root) {
   const int value = v.kind == ValueKind::Reduce ? emit_reduce(root)
                     : v.kind == ValueKind::Scan ? emit_scan(root)
                                                 : emit_value(root, {index});
-  if (!grouping_.stored[root.index()]) return;
+  if (!grouping_.stored[root]) return;
   InstrDraft store{.instr = {.kind = InstrKind::Store}};
   store.instr.dtype = v.dtype;
   store.instr.a = value;
@@ -138,7 +135,7 @@ void Emitter::emit_root(ValueId root) {
 
 void Emitter::emit_once(ValueId root) {
   const Value& v = at(root);
-  const IndexMap first(static_cast<std::size_t>(v.shape.rank()), Linear(axes()));
+  const IndexMap first = v.shape.per_axis(Linear(axes()));
   InstrDraft store{.instr = {.kind = InstrKind::Store}};
   store.instr.a = emit_value(root, {places_.indices.number_of(first)});
   store.instr.dtype = v.dtype;

@@ -14,7 +14,7 @@ namespace volta::plan {
 
 class Emitter {
  public:
-  Emitter(const Values& values, const Grouping& grouping, int group);
+  Emitter(const Values& values, const Grouping& grouping, GroupId group);
   // Throws NeedsStore.
   ProgramDraft run();
 
@@ -80,11 +80,11 @@ class Emitter {
   // would load them before any loop.
   bool is_empty(ValueId id) const { return at(id).shape.numel() == 0; }
   // Whether the group computes the value as a root.
-  bool is_own(ValueId id) const { return grouping_.group_of[id.index()] == number_; }
+  bool is_own(ValueId id) const { return grouping_.group_of[id] == number_; }
 
   const Values& values_;
   const Grouping& grouping_;
-  int number_;
+  GroupId number_;
   const Group& group_;
   bool unit_ = false;                        // see ProgramDraft
   std::vector<std::vector<Extent>> pieces_;  // the axes' extents for each dimension of the group

@@ -168,18 +168,18 @@ KernelBuilder::KernelBuilder(const Values& values, const Grouping& grouping,
     : values_(values),
       grouping_(grouping),
       massively_parallel_(massively_parallel),
-      visited_(values.size(), 0) {}
+      visited_(values, 0) {}
 
 // Finds the values that a group computes for a root, in order.
-void KernelBuilder::add_members(int group, ValueId root) {
+void KernelBuilder::add_members(GroupId group, ValueId root) {
   ++searches_;
   members_.clear();
   stack_.push_back(root);
   while (!stack_.empty()) {
     const ValueId id = stack_.back();
     stack_.pop_back();
-    if (std::exchange(visited_[id.index()], searches_) == searches_) continue;
-    const bool own = id == root || grouping_.group_of[id.index()] == group;
+    if (std::exchange(visited_[id], searches_) == searches_) continue;
+    const bool own = id == root || grouping_.group_of[id] == group;
     if (!own && grouping_.in_memory(values_, id)) continue;
     const Value& v = values_[id];
     if (!v.is_view() && v.kind != ValueKind::Const && v.kind != ValueKind::Arg)
@@ -192,11 +192,11 @@ void KernelBuilder::add_members(int group, ValueId root) {
 }
 
 // The recorded operations that the roots came from, each once.
-std::string KernelBuilder::label_of(std::size_t group) {
+std::string KernelBuilder::label_of(GroupId group) {
   std::string label;
   std::vector<std::string_view> seen;
   for (const ValueId root : grouping_.groups[group].roots) {
-    add_members(static_cast<int>(group), root);
+    add_members(group, root);
     const char* last = nullptr;
     for (const ValueId id : members_) {
       // Labels are names of operations, so most values have that of the value before.
@@ -211,7 +211,7 @@ std::string KernelBuilder::label_of(std::size_t group) {
   return label;
 }
 
-KernelDraft KernelBuilder::build(ProgramDraft draft, std::size_t group) {
+KernelDraft KernelBuilder::build(ProgramDraft draft, GroupId group) {
   merge_axes(draft);
   KernelDraft result;
   Binder(result).run(draft);

@@ -23,6 +23,16 @@ struct KernelDraft {
   std::vector<int> args;             // for each argument of the program, its number in the batch
   std::string label;
   Extent bytes_read = 0, bytes_written = 0, operations = 0;
+
+  // What the instructions of the program name by numbers.
+  const kernel::Axis& axis(int number) const {
+    return program.axes[static_cast<std::size_t>(number)];
+  }
+  kernel::Slot& slot(int number) { return program.slots[static_cast<std::size_t>(number)]; }
+  const kernel::Slot& slot(int number) const {
+    return program.slots[static_cast<std::size_t>(number)];
+  }
+  ValueId slot_value(int number) const { return slot_values[static_cast<std::size_t>(number)]; }
 };
 
 // Thrown if a reshape inside the group cannot be expressed: `value` must be stored in memory.
@@ -35,16 +45,16 @@ class KernelBuilder {
  public:
   // massively_parallel: for a GPU.
   KernelBuilder(const Values& values, const Grouping& grouping, bool massively_parallel);
-  KernelDraft build(ProgramDraft draft, std::size_t group);
+  KernelDraft build(ProgramDraft draft, GroupId group);
 
  private:
-  std::string label_of(std::size_t group);
-  void add_members(int group, ValueId root);
+  std::string label_of(GroupId group);
+  void add_members(GroupId group, ValueId root);
 
   const Values& values_;
   const Grouping& grouping_;
   bool massively_parallel_;
-  std::vector<int> visited_;  // for each value, the last search that came to it
+  PerValue<int> visited_;  // the last search that came to the value
   int searches_ = 0;
   std::vector<ValueId> members_, stack_;  // of a search
 };

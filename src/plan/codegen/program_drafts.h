@@ -17,24 +17,24 @@ class ProgramDrafts {
   // Starts with a grouping, which outlives its use.
   void start(const Grouping& grouping);
   // Emits the kernel of a group. Throws NeedsStore.
-  void emit(std::size_t group);
+  void emit(GroupId group);
   // The kernel of the group, which has been emitted.
-  ProgramDraft& operator[](std::size_t group) { return *drafts_[group]; }
+  ProgramDraft& operator[](GroupId group) { return *drafts_[group]; }
   // Keeps the kernels for the next grouping.
   void keep(Grouping grouping);
 
  private:
-  std::optional<std::size_t> unchanged(std::size_t group) const;
+  GroupId unchanged(GroupId group) const;
   void find_changes();
 
   const Values& values_;
   const Grouping* grouping_ = nullptr;
-  std::vector<std::optional<ProgramDraft>> drafts_;  // per group
+  Table<GroupId, std::optional<ProgramDraft>> drafts_;
   // The grouping before, and its kernels.
   Grouping before_;
-  std::vector<std::optional<ProgramDraft>> drafts_before_;
-  // For each value, whether computing it in place reads something that lies elsewhere now.
-  std::vector<bool> is_changed_;
+  Table<GroupId, std::optional<ProgramDraft>> drafts_before_;
+  // Whether computing the value in place reads something that lies elsewhere now.
+  PerValue<bool> is_changed_;
 };
 
 }  // namespace volta::plan

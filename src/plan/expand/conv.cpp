@@ -76,7 +76,7 @@ Expr channels_second(Lowering& l, Expr image) {
 
 // The images [first, first + count) of [n, ...].
 Expr images(Lowering& l, Expr x, Extent first, Extent count) {
-  std::vector<Extent> start(static_cast<std::size_t>(x.shape().rank()), 0);
+  auto start = x.shape().per_axis<Extent>(0);
   start[0] = first;
   return l.shrink(x, start, x.shape().with(0, count));
 }

@@ -18,16 +18,6 @@ Expr size(Lowering& l, Extent number) { return l.size(number, DType::i64); }
 Expr zero(Lowering& l, DType dtype) { return l.constant(0, dtype); }
 Expr below(Lowering& l, Expr a, Expr b) { return l.binary(ScalarOp::lt, a, b); }
 
-std::vector<Extent> strides_of(const Shape& shape) {
-  std::vector<Extent> strides(static_cast<std::size_t>(shape.rank()));
-  Extent stride = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    strides[static_cast<std::size_t>(d)] = stride;
-    stride *= shape[d];
-  }
-  return strides;
-}
-
 Expr flat(Lowering& l, Expr x) { return l.reshape(x, {x.shape().numel()}); }
 
 // The elements of x with these element numbers. Numbers that are known to be valid are still
@@ -63,15 +53,13 @@ class Indices {
 
   // The element numbers over all axes: [at..., kept...].
   Expr elements(const Shape& source) const {
-    const std::vector<Extent> strides = strides_of(source);
-    const auto stride = [&](std::int64_t axis) {
-      return size(l_, strides[static_cast<std::size_t>(axis)]);
-    };
+    const plan::PerAxis<Extent> strides = row_major_strides(source);
+    const auto stride = [&](plan::AxisId axis) { return size(l_, strides[axis]); };
     Expr number = each_[0] * stride(layout.indexed[0]);
     for (std::size_t i = 1; i < each_.size(); ++i)
       number = number + each_[i] * stride(layout.indexed[i]);
     std::vector<Extent> sizes(layout.at.begin(), layout.at.end());
-    sizes.resize(static_cast<std::size_t>(layout.by_index.rank()), 1);
+    sizes.resize(layout.by_index.sizes().size(), 1);
     number = l_.reshape(number, Shape(sizes));
     for (std::size_t i = 0; i < layout.kept.size(); ++i) {
       const int axis = layout.at.rank() + static_cast<int>(i);
@@ -99,10 +87,10 @@ class Indices {
     for (int i = first; i < l.inputs(); ++i) result.push_back(l.in(i).shape().fixed());
     return result;
   }
-  static std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& order) {
-    std::vector<std::int64_t> result(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      result[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  static plan::PerAxis<std::int64_t> inverse(const std::vector<std::int64_t>& order) {
+    plan::PerAxis<std::int64_t> result(order.size());
+    std::int64_t place = 0;
+    for (const plan::AxisId axis : order) result[axis] = place++;
     return result;
   }
 
@@ -148,7 +136,7 @@ void index_put(Lowering& l) {
   const Expr last = last_at(l, at.rows(source), layout.rows, at.site);
   std::vector<Extent> sizes(layout.by_row.begin(),
                             layout.by_row.begin() + std::ssize(layout.indexed));
-  sizes.resize(static_cast<std::size_t>(layout.by_row.rank()), 1);
+  sizes.resize(layout.by_row.sizes().size(), 1);
   const Expr hit = l.binary(ScalarOp::le, zero(l, DType::i32), last);
   Expr put = value;
   if (value.shape().numel() == 1) {
@@ -170,13 +158,6 @@ void index_put(Lowering& l) {
 
 namespace {
 
-// Reshapes a shape to [before, extent, after] around an axis.
-Shape around(const Shape& shape, int axis) {
-  Extent sizes[] = {1, 1, 1};
-  for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
-  return {sizes[0], sizes[1], sizes[2]};
-}
-
 // The element numbers in `source` that (Bounded) indices along an axis refer to. They have the
 // shape of the indices, or another shape with as many elements.
 Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
@@ -190,11 +171,10 @@ Expr numbers_along(Lowering& l, Expr index, Shape source, int axis) {
     index = l.reshape(index, shape);
   }
   Expr number = l.cast(index, DType::i64);
-  const std::vector<Extent> strides = strides_of(source);
-  number = number * size(l, strides[static_cast<std::size_t>(axis)]);
+  const plan::PerAxis<Extent> strides = row_major_strides(source);
+  number = number * size(l, strides[axis]);
   for (int d = 0; d < shape.rank(); ++d) {
-    if (d != axis && shape[d] != 1)
-      number = number + l.iota(shape, d) * size(l, strides[static_cast<std::size_t>(d)]);
+    if (d != axis && shape[d] != 1) number = number + l.iota(shape, d) * size(l, strides[d]);
   }
   return number;
 }
@@ -296,28 +276,28 @@ void put_slice(Lowering& l) {
   const Expr x = l.stored_in(0), value = l.stored_in(1);
   const auto attrs = l.open_attrs();
   const Shape shape = x.shape();
-  const int rank = shape.rank(), site = l.next_site();
+  const int site = l.next_site();
   const bool one = value.shape().numel() == 1;
   Expr inside;  // whether an element is inside the region
   const auto both = [&](Expr condition) {
     inside = inside.is_none() ? condition : l.binary(ScalarOp::logical_and, inside, condition);
   };
-  std::vector<Extent> before(static_cast<std::size_t>(rank), 0), sizes;
+  auto before = shape.per_axis<Extent>(0);
+  plan::PerAxis<Extent> sizes(shape.begin(), shape.end());
   bool padded = false, stepped = false;
   int position = 2;
   Expr number;  // number of the value's element, if there are steps
-  const std::vector<Extent> strides = strides_of(value.shape());
-  for (int axis = 0; axis < rank; ++axis) {
-    const std::size_t at = static_cast<std::size_t>(axis);
-    const Extent start = attrs[1 + 3 * at], step = attrs[2 + 3 * at], count = attrs[3 + 3 * at];
-    sizes.push_back(shape[axis]);
+  const plan::PerAxis<Extent> strides = row_major_strides(value.shape());
+  auto attr = attrs.begin() + 1;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const Extent start = *attr++, step = *attr++, count = *attr++;
     Expr along = l.iota(shape, axis);
     if (start < 0) {
       both(l.binary(ScalarOp::eq, along, l.in(position++)));
     } else if (step == 1) {
       if (count != shape[axis]) {
-        before[at] = start;
-        sizes[at] = count;
+        before[axis] = start;
+        sizes[axis] = count;
         padded = true;
       }
       along = along - size(l, start);
@@ -330,7 +310,7 @@ void put_slice(Lowering& l) {
       both(below(l, along, size(l, count)));
     }
     if (value.shape()[axis] == 1) continue;
-    const Expr term = along * size(l, strides[at]);
+    const Expr term = along * size(l, strides[axis]);
     number = number.is_none() ? term : number + term;
   }
   if (padded) {
@@ -401,11 +381,10 @@ void nonzero(Lowering& l) {
   const Extent count = l.open_attrs()[0], n = shape.numel();
   const Expr at = l.cast(l.reshape(positions(l, l.in(0), count), {count, 1}), DType::i64);
   const Expr inside = below(l, at, size(l, n));
-  const std::vector<Extent> strides = strides_of(shape);
+  const plan::PerAxis<Extent> strides = row_major_strides(shape);
   Expr result = l.in(1);
   for (int axis = 0; n > 0 && axis < shape.rank(); ++axis) {
-    const std::size_t d = static_cast<std::size_t>(axis);
-    const Expr along = l.binary(ScalarOp::fmod, at / size(l, strides[d]), size(l, shape[axis]));
+    const Expr along = l.binary(ScalarOp::fmod, at / size(l, strides[axis]), size(l, shape[axis]));
     const Expr here = l.binary(ScalarOp::eq, l.iota(l.shape(), 1), l.size(axis, DType::i64));
     result = l.where(l.binary(ScalarOp::logical_and, here, inside), along, result);
   }

@@ -17,7 +17,7 @@ using Axis = ClassAxisOf<Shape>;
 namespace {
 
 Expr sum_of_all(Lowering& l, Expr x) {
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(x.shape().rank()));
+  auto axes = x.shape().per_axis<std::int64_t>();
   std::iota(axes.begin(), axes.end(), 0);
   return l.reduce(ReduceOp::Sum, x, axes);
 }

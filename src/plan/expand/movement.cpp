@@ -51,8 +51,8 @@ Expr concatenated(Lowering& l, std::span<const Expr> parts, int axis) {
   for (const Expr& part : parts) along += part.shape()[axis];
   const Shape whole = parts[0].shape().with(axis, along);
   const Expr position = l.iota(whole, axis);
-  std::vector<Extent> before(static_cast<std::size_t>(whole.rank()), 0);
-  Extent& start = before[static_cast<std::size_t>(axis)];
+  auto before = whole.per_axis<Extent>(0);
+  Extent& start = before[axis];
   Expr result;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Extent size = parts[i].shape()[axis];

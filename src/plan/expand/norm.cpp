@@ -163,13 +163,13 @@ class Channels {
   // For each chunk the element at `thirds` thirds of every axis, measured by the shortest chunk.
   Expr element_of(Expr cut, std::int64_t thirds) const {
     const Shape from = cut.shape();
-    std::vector<Extent> sizes(from.begin(), from.end()), starts(sizes.size(), 0);
-    for (const std::int64_t axis : within(cut)) {
-      Extent common = from[static_cast<int>(axis)];
+    plan::PerAxis<Extent> sizes(from.begin(), from.end()), starts(sizes, 0);
+    for (const plan::AxisId axis : within(cut)) {
+      Extent common = from[axis];
       if (axis == 1) common = images_.shortest();
       if (axis == 4) common = lines_.shortest();
-      starts[static_cast<std::size_t>(axis)] = common * thirds / 3;
-      sizes[static_cast<std::size_t>(axis)] = 1;
+      starts[axis] = common * thirds / 3;
+      sizes[axis] = 1;
     }
     return l_.shrink(cut, starts, Shape(sizes));
   }
@@ -194,7 +194,7 @@ class Channels {
 
 // Reshapes [c] to broadcast with x [n, c, ...].
 Expr beside(Lowering& l, Expr by_channel, const Shape& x) {
-  std::vector<Extent> sizes(static_cast<std::size_t>(x.rank()), 1);
+  auto sizes = x.per_axis<Extent>(1);
   sizes[1] = x[1];
   return l.reshape(by_channel, Shape(sizes));
 }

@@ -107,7 +107,7 @@ Expr over_all(Lowering& l, ReduceOp op, ReductionPart part, Each each) {
       continue;
     }
     if (x.shape().numel() == 0) continue;
-    std::vector<std::int64_t> axes(static_cast<std::size_t>(x.shape().rank()));
+    auto axes = x.shape().per_axis<std::int64_t>();
     std::iota(axes.begin(), axes.end(), 0);
     const Expr number = each(x);
     parts.push_back(l.cast(axes.empty() ? number : l.reduce(op, number, axes), l.dtype()));

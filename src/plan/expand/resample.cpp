@@ -2,6 +2,7 @@
 // banded matrix given by formulas: every element is a sum over a few neighbours.
 #include <algorithm>
 
+#include "core/ceil_div.h"
 #include "graph/attributes/pooling.h"
 #include "plan/expand/expand.h"
 #include "plan/expand/rules.h"
@@ -16,8 +17,6 @@ using plan::Expr;
 using plan::Extent;
 using plan::Lowering;
 using plan::Shape;
-
-Extent rounded_up(Extent a, Extent b) { return (a + b - 1) / b; }
 
 // One axis with `from` elements before and `to` after resizing. Indices are i64, weights have
 // `dtype`.
@@ -57,16 +56,16 @@ struct Axis {
     return l.binary(ScalarOp::logical_and, l.binary(ScalarOp::le, first(o), i),
                     l.binary(ScalarOp::lt, i, past(o)));
   }
-  Extent most_in_mean() const { return plan::lesser(from, rounded_up(from, to) + 1); }
+  Extent most_in_mean() const { return plan::lesser(from, ceil_div(from, to) + 1); }
 
   // ---- The elements of the result to which an original element contributes: `most_uses` of them
   // from `first_use` on. Some of these may have a share of 0.
 
   Extent most_uses() const {
-    if (mode == Resampling::mean) return plan::lesser(to, rounded_up(to, from) + 1);
-    if (mode == Resampling::nearest) return plan::lesser(to, rounded_up(to + 1, from) + 3);
-    if (mode == Resampling::bilinear) return plan::lesser(to, rounded_up(2 * (to + 1), from) + 3);
-    return from == 1 ? to : plan::lesser(to, rounded_up(2 * (to - 1), from - 1) + 3);
+    if (mode == Resampling::mean) return plan::lesser(to, ceil_div(to, from) + 1);
+    if (mode == Resampling::nearest) return plan::lesser(to, ceil_div(to + 1, from) + 3);
+    if (mode == Resampling::bilinear) return plan::lesser(to, ceil_div(2 * (to + 1), from) + 3);
+    return from == 1 ? to : plan::lesser(to, ceil_div(2 * (to - 1), from - 1) + 3);
   }
   Expr first_use(Expr i) const {
     const Extent most = most_uses();

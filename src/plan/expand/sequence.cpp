@@ -28,14 +28,15 @@ Expr behind_repeats(const Lowering& l, Expr e) {
 // Numbers that follow from a position are computed where they are used, never read.
 bool is_position(ValueKind kind) { return kind == ValueKind::Iota || kind == ValueKind::Philox; }
 
-// Whether the value exchanges length and batch of a sequence of shape `all`, or of a turned one.
-bool turns(const Value& value, const plan::Shape& all, bool turned) {
+// Whether the value exchanges length and batch of a sequence of shape `all`. `batch_first`:
+// the sequence is [batch, length, size].
+bool swaps_length_and_batch(const Value& value, const plan::Shape& all, bool batch_first) {
   // Kernels that read a step of a larger one would need 64-bit indices, which their sizes do not
   // tell.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
   if (value.attrs != std::vector<plan::Extent>{1, 0, 2} || all.numel() > kMostElements)
     return false;
-  const int length = turned ? 1 : 0;
+  const int length = batch_first ? 1 : 0;
   return is_same(value.shape[length], all[0]) && is_same(value.shape[1 - length], all[1]);
 }
 
@@ -58,35 +59,36 @@ LoopedSequence::LoopedSequence(Lowering& l, Expr sequence, std::vector<Expr>& op
 // The number of the item. Operands of elementwise operations have their shape, and reshapes keep
 // the order of elements, so that a step is the same part of all of them.
 // `depth` counts the values on the way from the sequence, which are not among the items yet.
-int LoopedSequence::add(Lowering& l, Expr e, bool turned, std::vector<Expr>& operands,
+int LoopedSequence::add(Lowering& l, Expr e, bool batch_first, std::vector<Expr>& operands,
                         std::size_t depth) {
   const Value value = l.at(e);
-  if (items_.size() + depth > kMostItems) return add_step(e, turned, operands);
-  if (value.kind == ValueKind::Reshape && !turned)
+  if (items_.size() + depth > kMostItems) return add_step(e, batch_first, operands);
+  if (value.kind == ValueKind::Reshape && !batch_first)
     return add(l, {&l, value.in[0]}, false, operands, depth + 1);
-  if (value.kind == ValueKind::Permute && turns(value, all_, turned))
-    return add(l, {&l, value.in[0]}, !turned, operands, depth + 1);
-  if (value.kind == ValueKind::Expand) return add_expanded(l, e, turned, operands);
+  if (value.kind == ValueKind::Permute && swaps_length_and_batch(value, all_, batch_first))
+    return add(l, {&l, value.in[0]}, !batch_first, operands, depth + 1);
+  if (value.kind == ValueKind::Expand) return add_expanded(l, e, batch_first, operands);
   // A product rounds its result itself.
   const bool rounds = value.kind == ValueKind::Cast && is_matmul(l.at({&l, value.in[0]})) &&
                       l.multiplies_halves(value.dtype);
-  if (!value.is_pointwise() || rounds) return add_step(e, turned, operands);
+  if (!value.is_pointwise() || rounds) return add_step(e, batch_first, operands);
   Item item{Item::Kind::Computed, value};
   for (plan::ValueId& in : item.value.in) {
-    if (!in.is_none()) in = add(l, {&l, in}, turned, operands, depth + 1);
+    if (!in.is_none()) in = add(l, {&l, in}, batch_first, operands, depth + 1);
   }
   items_.push_back(std::move(item));
   return static_cast<int>(items_.size()) - 1;
 }
 
-int LoopedSequence::add_expanded(Lowering& l, Expr e, bool turned, std::vector<Expr>& operands) {
+int LoopedSequence::add_expanded(Lowering& l, Expr e, bool batch_first,
+                                 std::vector<Expr>& operands) {
   const Expr source{&l, l.at(e).in[0]};
   const Value& number = l.at(behind_repeats(l, source));
   const plan::Shape shape = source.shape();
   const bool is_row = shape.rank() > 0 && shape.numel() == shape[shape.rank() - 1] &&
                       shape[shape.rank() - 1] == step_[1] &&
                       e.shape()[e.shape().rank() - 1] == step_[1];
-  if (shape.numel() != 1 && !is_row) return add_step(e, turned, operands);
+  if (shape.numel() != 1 && !is_row) return add_step(e, batch_first, operands);
   if (number.kind == ValueKind::Const || number.kind == ValueKind::Arg) {
     items_.push_back({Item::Kind::Number, number});
   } else {
@@ -99,8 +101,8 @@ int LoopedSequence::add_expanded(Lowering& l, Expr e, bool turned, std::vector<E
   return static_cast<int>(items_.size()) - 1;
 }
 
-int LoopedSequence::add_step(Expr e, bool turned, std::vector<Expr>& operands) {
-  items_.push_back({turned ? Item::Kind::Turned : Item::Kind::Step,
+int LoopedSequence::add_step(Expr e, bool batch_first, std::vector<Expr>& operands) {
+  items_.push_back({batch_first ? Item::Kind::BatchFirst : Item::Kind::Step,
                     {.kind = ValueKind::Leaf, .dtype = e.dtype()},
                     static_cast<int>(operands.size())});
   operands.push_back(e);
@@ -114,7 +116,7 @@ Expr LoopedSequence::step(plan::BodyWriter& w, const plan::Walked& walked) const
       case Item::Kind::Step:
         made.push_back(w.step_of(item.operand, walked, step_, item.value.dtype));
         break;
-      case Item::Kind::Turned:
+      case Item::Kind::BatchFirst:
         made.push_back(w.step_of_turned(item.operand, walked, step_, item.value.dtype));
         break;
       case Item::Kind::Whole:

@@ -24,21 +24,22 @@ class LoopedSequence {
   // What a step is computed from.
   struct Item {
     enum class Kind : std::uint8_t {
-      Computed,  // `value`, whose operands are items
-      Step,      // of operand `operand`
-      Turned,    // the same of an operand [batch, length, size]
-      Whole,     // operand `operand`: one element, or one for each element of a row
-      Number     // `value`, a constant or an argument
+      Computed,    // `value`, whose operands are items
+      Step,        // of operand `operand`
+      BatchFirst,  // the same of an operand [batch, length, size]
+      Whole,       // operand `operand`: one element, or one for each element of a row
+      Number       // `value`, a constant or an argument
     };
     Kind kind;
     plan::Value value = {.kind = plan::ValueKind::Leaf};
     int operand = -1;
   };
-  // Adds the item of a value. `turned`: the value is [batch, length, size].
-  int add(plan::Lowering& l, plan::Expr e, bool turned, std::vector<plan::Expr>& operands,
+  // Adds the item of a value. `batch_first`: the value is [batch, length, size].
+  int add(plan::Lowering& l, plan::Expr e, bool batch_first, std::vector<plan::Expr>& operands,
           std::size_t depth = 0);
-  int add_expanded(plan::Lowering& l, plan::Expr e, bool turned, std::vector<plan::Expr>& operands);
-  int add_step(plan::Expr e, bool turned, std::vector<plan::Expr>& operands);
+  int add_expanded(plan::Lowering& l, plan::Expr e, bool batch_first,
+                   std::vector<plan::Expr>& operands);
+  int add_step(plan::Expr e, bool batch_first, std::vector<plan::Expr>& operands);
 
   std::vector<Item> items_;  // the last one is the step
   plan::Shape all_;          // [length, batch, size]

@@ -8,17 +8,6 @@ using plan::Expr;
 using plan::Lowering;
 using plan::Shape;
 
-namespace {
-
-// Reshapes a shape to [before, extent, after] around an axis.
-Shape around(const Shape& shape, int axis) {
-  plan::Extent sizes[] = {1, 1, 1};
-  for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
-  return {sizes[0], sizes[1], sizes[2]};
-}
-
-}  // namespace
-
 void cumsum(Lowering& l) { l.out(l.scan(l.in(0), l.attrs()[0], l.attrs()[1] != 0)); }
 
 // Attributes: count, descending.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/ceil_div.h"
+
 namespace volta::graph::expand {
 namespace {
 
@@ -12,15 +14,7 @@ using plan::Extent;
 using plan::Lowering;
 using plan::Shape;
 
-constexpr Extent kNothing[kMaxRank] = {};
-std::span<const Extent> nothing(const Shape& shape) {
-  return std::span(kNothing).first(static_cast<std::size_t>(shape.rank()));
-}
-
-template <class Number>
-Number rounded_up(Number a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
+plan::PerAxis<Extent> nothing(const Shape& shape) { return shape.per_axis<Extent>(0); }
 
 // One direction of the windows. Tap k of window i is at pixel stride i + dilation k - padding. With
 // `shift` zeros before the first tap, the padding is `skipped` whole strides. Tap stride t + r,
@@ -33,7 +27,7 @@ struct Direction {
         reach(dilation * (kernel - 1) + 1),
         shift((stride - padding % stride) % stride),
         skipped((padding + shift) / stride),
-        steps(rounded_up(reach + shift, stride)) {}
+        steps(ceil_div(reach + shift, stride)) {}
   std::int64_t stride, dilation, reach, shift, skipped, steps;
 };
 
@@ -46,20 +40,18 @@ Expr spaced(Lowering& l, const Direction& d, Expr x, int axis) {
     x = l.reshape(x, shape.with(axis, shape[axis] * d.dilation));
     x = l.shrink(x, nothing(shape), shape.with(axis, d.reach));
   }
-  Extent before[kMaxRank] = {};
+  auto before = nothing(shape);
   before[axis] = d.shift;
-  return l.pad(x, std::span(before).first(static_cast<std::size_t>(shape.rank())),
-               shape.with(axis, d.steps * d.stride), 0);
+  return l.pad(x, before, shape.with(axis, d.steps * d.stride), 0);
 }
 
 // Takes `count` elements along the axis from `start` on, with zeros past its end.
 Expr part(Lowering& l, Expr x, int axis, std::int64_t start, Extent count) {
   const Shape shape = x.shape();
   x = l.pad(x, nothing(shape), shape.with(axis, plan::greater(shape[axis], start + count)), 0);
-  Extent from[kMaxRank] = {};
+  auto from = nothing(shape);
   from[axis] = start;
-  return l.shrink(x, std::span(from).first(static_cast<std::size_t>(shape.rank())),
-                  shape.with(axis, count));
+  return l.shrink(x, from, shape.with(axis, count));
 }
 
 }  // namespace
@@ -86,14 +78,14 @@ Expr scattered(Lowering& l, const Windows& w, Expr seen, const ImageSize& image)
   x = l.reshape(x, {n, w.count.height, w.count.width, v.steps, v.stride, h.steps, h.stride * c});
   // The needed part of the diagonals is cut out before they are added up, in whole strides of
   // pixels.
-  const Extent rows = rounded_up(image.height, v.stride),
-               columns = rounded_up(image.width, h.stride);
+  const Extent rows = ceil_div(image.height, v.stride), columns = ceil_div(image.width, h.stride);
   const std::int64_t order[] = {0, 1, 4, 2, 6, 5, 3};  // n, oh, stride, ow, stride c, steps, steps
   x = part(l, l.shear(l.permute(x, order), 1), 1, v.skipped, rows);
   const std::int64_t turn[] = {0, 1, 2, 3, 4, 6, 5}, sums[] = {5, 6};
   x = part(l, l.shear(l.permute(x, turn), 3), 3, h.skipped, columns);
   x = l.reshape(l.reduce(ReduceOp::Sum, x, sums), {n, rows * v.stride, columns * h.stride, c});
-  return l.shrink(x, std::span(kNothing).first(4), {n, image.height, image.width, c});
+  const Shape cut{n, image.height, image.width, c};
+  return l.shrink(x, nothing(cut), cut);
 }
 
 }  // namespace volta::graph::expand

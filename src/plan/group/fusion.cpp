@@ -50,8 +50,8 @@ bool agree(const Rows& a, const Rows& b) {
   return !scans && !back && a.bound == b.bound;
 }
 
-Fusion::Fusion(const std::vector<Value>& values, Grouping& grouping, bool massively_parallel,
-               std::vector<Walked>& walked)
+Fusion::Fusion(const Values& values, Grouping& grouping, bool massively_parallel,
+               PerValue<Walked>& walked)
     : values_(values),
       grouping_(grouping),
       massively_parallel_(massively_parallel),
@@ -77,17 +77,16 @@ void Fusion::run() {
 // Makes one part per root and queues the pairs that are worth joining.
 void Fusion::start() {
   ranked_at_ = visits_.searched;
-  part_of_.assign(values_.size(), -1);
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    const int id = static_cast<int>(i);
-    const bool root = grouping_.stored[i] || at(id).is_over_rows();
-    if (!grouping_.needed[i] || at(id).kind == ValueKind::Leaf || !root) continue;
+  part_of_.assign(values_.size(), PartId::none);
+  for (const ValueId id : values_.ids()) {
+    const bool root = grouping_.stored[id] || at(id).is_over_rows();
+    if (!grouping_.needed[id] || at(id).kind == ValueKind::Leaf || !root) continue;
     if (at(id).kind == ValueKind::StepResult) {
       // A further result of a call.
-      const int call = part_of_[static_cast<std::size_t>(at(id).in[0])];
+      const PartId call = part_of_[at(id).in[0]];
       part(call).roots.push_back(id);
       part(call).latest = id;
-      part_of_[i] = call;
+      part_of_[id] = call;
       continue;
     }
     Part fresh;
@@ -102,14 +101,13 @@ void Fusion::start() {
     fresh.instructions = known.instructions;
     fresh.reads = known.reads;
     fresh.points = known.points;
-    part_of_[i] = static_cast<int>(parts_.size());
-    parts_.push_back(std::move(fresh));
+    part_of_[id] = parts_.add(std::move(fresh));
   }
   propose_all();
 }
 
-const Walked& Fusion::walked(int root) {
-  Walked& known = walked_[static_cast<std::size_t>(root)];
+const Walked& Fusion::walked(ValueId root) {
+  Walked& known = walked_[root];
   if (!known.over.empty()) return known;
   known.instructions = 1;
   Space space = space_of_root(values_, root);
@@ -122,8 +120,8 @@ const Walked& Fusion::walked(int root) {
   return known;
 }
 
-const std::vector<Access>& Fusion::accesses(int root, const Space& space) {
-  auto& known = walked_[static_cast<std::size_t>(root)].over;
+const std::vector<Access>& Fusion::accesses(ValueId root, const Space& space) {
+  auto& known = walked_[root].over;
   for (const auto& [walked, found] : known) {
     if (walked == space) return found;
   }
@@ -190,28 +188,28 @@ bool Fusion::shares_points(const Part& a, const Part& b, const Space& space) {
 
 // Whether `from` needs `to` through a third part; one kernel for both would then depend on itself.
 // The search alternates between the parts that `from` needs and the parts that need `to`, until the
-// two sets meet, a chain of trunks closes the gap between them, or one is exhausted.
-bool Fusion::leads_around(int from, int to) {
-  const auto is_known = [&](int start, int goal) {
-    const std::vector<int>&starts = part(start).members, &goals = part(goal).members;
-    const int last = *std::max_element(starts.begin(), starts.end());
-    return std::any_of(goals.begin(), goals.end(), [&](int member) {
+// two sets meet, a path in the need tree closes the gap between them, or one is exhausted.
+bool Fusion::leads_around(PartId from, PartId to) {
+  const auto is_known = [&](PartId start, PartId goal) {
+    const std::vector<PartId>&starts = part(start).members, &goals = part(goal).members;
+    const PartId last = *std::max_element(starts.begin(), starts.end());
+    return std::any_of(goals.begin(), goals.end(), [&](PartId member) {
       ++visits_.searched;
-      return is_along_trunk(last, member);
+      return descends_from(last, member);
     });
   };
-  if (visits_.searched - ranked_at_ > 2 * readers_.size() + 8 * parts_.size()) rank_parts();
+  if (visits_.searched - ranked_at_ > 2 * readers_.item_count() + 8 * parts_.size()) rank_parts();
   const int first = part(to).first, latest = part(from).latest;
   const int below = ++seen_, above = ++seen_;
-  std::vector<int>&needed = below_, &readers = above_;
+  std::vector<PartId>&needed = below_, &readers = above_;
   needed.assign(1, from);
   readers.assign(1, to);
   for (std::size_t next = 0; next < needed.size() && next < readers.size(); ++next) {
     for (const int value : part(needed[next]).reads) {
       ++visits_.searched;
-      const int other = part_of_[static_cast<std::size_t>(value)];
-      if (other < 0 || other == needed[next] || (next == 0 && other == to)) continue;
-      int& mark = mark_[static_cast<std::size_t>(other)];
+      const PartId other = part_of_[value];
+      if (other.is_none() || other == needed[next] || (next == 0 && other == to)) continue;
+      int& mark = mark_[other];
       if (other == to || mark == above) return true;
       // `other` cannot need `to`, which comes later than everything `other` needs.
       if (mark == below || part(other).latest < first) continue;
@@ -220,11 +218,11 @@ bool Fusion::leads_around(int from, int to) {
       needed.push_back(other);
     }
     for (const int root : part(readers[next]).roots) {
-      for (const int start : readers_of(root)) {
+      for (const PartId start : readers_of(root)) {
         ++visits_.searched;
-        const int other = owner_of(start);
+        const PartId other = owner_of(start);
         if (other == readers[next] || (next == 0 && other == from)) continue;
-        int& mark = mark_[static_cast<std::size_t>(other)];
+        int& mark = mark_[other];
         if (other == from || mark == below) return true;
         // `from` cannot need `other`, which comes later than everything `from` needs.
         if (mark == above || part(other).latest > latest) continue;
@@ -237,7 +235,7 @@ bool Fusion::leads_around(int from, int to) {
 }
 
 // Returns the space of one kernel for both parts, if there is one.
-std::optional<Space> Fusion::joined(int a, int b) {
+std::optional<Space> Fusion::joined(PartId a, PartId b) {
   const Part &x = part(a), &y = part(b);
   if (x.instructions + y.instructions >= kMaxGroupInstructions) return std::nullopt;
   std::vector<int> buffers;
@@ -273,13 +271,13 @@ std::optional<Space> Fusion::joined(int a, int b) {
   return space;
 }
 
-void Fusion::join(int a, int b, Space space) {
+void Fusion::join(PartId a, PartId b, Space space) {
   Part &x = part(a), &y = part(b);
-  for (const int root : y.roots) part_of_[static_cast<std::size_t>(root)] = a;
+  for (const int root : y.roots) part_of_[root] = a;
   merge_sorted(x.roots, y.roots);
   merge_sorted(x.reads, y.reads);
   x.members.insert(x.members.end(), y.members.begin(), y.members.end());
-  owner_[static_cast<std::size_t>(b)] = a;
+  owner_[b] = a;
   // Index entries of `b` now lead to `a`; new ones are needed only if the space has changed.
   const bool is_moved = x.space_id != y.space_id || !(x.space == space);
   if (is_moved) {
@@ -307,13 +305,13 @@ void Fusion::join(int a, int b, Space space) {
 // of all readers of the early one; searches then look at most of the graph. The parts are ranked
 // anew whenever searches have taken twice as many steps as that takes.
 void Fusion::rank_parts() {
-  std::vector<std::pair<int, std::size_t>> stack;
-  std::vector<bool> entered(parts_.size(), false);
+  std::vector<std::pair<PartId, std::size_t>> stack;
+  Table<PartId, bool> entered(parts_, false);
   int rank = 0;
-  for (std::size_t start = 0; start < parts_.size(); ++start) {
+  for (const PartId start : parts_.ids()) {
     if (entered[start] || parts_[start].version < 0) continue;
     entered[start] = true;
-    stack.push_back({static_cast<int>(start), 0});
+    stack.push_back({start, 0});
     while (!stack.empty()) {
       auto& [number, next] = stack.back();
       Part& ranked = part(number);
@@ -323,9 +321,9 @@ void Fusion::rank_parts() {
         continue;
       }
       ++visits_.searched;
-      const int need = part_of_[static_cast<std::size_t>(ranked.reads[next++])];
-      if (need < 0 || entered[static_cast<std::size_t>(need)]) continue;
-      entered[static_cast<std::size_t>(need)] = true;
+      const PartId need = part_of_[ranked.reads[next++]];
+      if (need.is_none() || entered[need]) continue;
+      entered[need] = true;
       stack.push_back({need, 0});
     }
   }
@@ -334,15 +332,15 @@ void Fusion::rank_parts() {
 
 // Propagates `latest` of a joined part to all parts that need it. Initial parts need no such
 // update, because values are numbered in topological order.
-void Fusion::raise_latest(int number) {
-  std::vector<int> stack{number};
+void Fusion::raise_latest(PartId number) {
+  std::vector<PartId> stack{number};
   while (!stack.empty()) {
     const Part& grown = part(stack.back());
     stack.pop_back();
     for (const int root : grown.roots) {
-      for (const int start : readers_of(root)) {
+      for (const PartId start : readers_of(root)) {
         ++visits_.searched;
-        const int reader = owner_of(start);
+        const PartId reader = owner_of(start);
         if (part(reader).latest >= grown.latest) continue;
         part(reader).latest = grown.latest;
         stack.push_back(reader);
@@ -354,35 +352,34 @@ void Fusion::raise_latest(int number) {
 // Turns parts into groups, in order of their first roots. Values that one group computes and
 // another reads are stored.
 void Fusion::finish() {
-  std::vector<int> number(parts_.size(), -1);
-  std::vector<std::pair<int, int>> order;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (parts_[p].version >= 0) order.push_back({parts_[p].roots.front(), static_cast<int>(p)});
+  std::vector<std::pair<int, PartId>> order;
+  for (const PartId p : parts_.ids()) {
+    if (parts_[p].version >= 0) order.push_back({parts_[p].roots.front(), p});
   }
   std::sort(order.begin(), order.end());
-  for (std::size_t g = 0; g < order.size(); ++g)
-    number[static_cast<std::size_t>(order[g].second)] = static_cast<int>(g);
+  Table<PartId, GroupId> number(parts_);
+  int count = 0;
+  for (const auto& [root, p] : order) number[p] = count++;
   grouping_.groups.clear();
-  grouping_.group_of.assign(values_.size(), -1);
+  grouping_.group_of.assign(values_.size(), GroupId::none);
   for (const auto& [root, p] : order) {
     Part& from = part(p);
     Group group;
     group.is_call = from.is_call;
     group.space = std::move(from.space);
     group.roots = from.roots;
-    const int own = number[static_cast<std::size_t>(p)];
-    for (const int r : from.roots) grouping_.group_of[static_cast<std::size_t>(r)] = own;
-    needs.emplace_back();
-    loads.emplace_back();
+    const GroupId own = grouping_.groups.add(std::move(group));
+    for (const int r : from.roots) grouping_.group_of[r] = own;
+    needs.add({});
+    loads.add({});
     for (const int value : from.reads) {
-      const int other = part_of_[static_cast<std::size_t>(value)];
+      const PartId other = part_of_[value];
       if (other == p) continue;
-      loads.back().push_back(value);
-      if (other < 0) continue;
-      needs.back().push_back(number[static_cast<std::size_t>(other)]);
-      grouping_.stored[static_cast<std::size_t>(value)] = true;
+      loads[own].push_back(value);
+      if (other.is_none()) continue;
+      needs[own].push_back(number[other]);
+      grouping_.stored[value] = true;
     }
-    grouping_.groups.push_back(std::move(group));
   }
 }
 

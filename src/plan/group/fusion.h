@@ -47,26 +47,29 @@ class Fusion {
  public:
   // Groups the roots of `grouping`, whose marks are set and whose groups are not yet. `walked`
   // caches the accesses of each value; existing entries are assumed to be valid.
-  Fusion(const std::vector<Value>& values, Grouping& grouping, bool massively_parallel,
-         std::vector<Walked>& walked);
+  Fusion(const Values& values, Grouping& grouping, bool massively_parallel,
+         PerValue<Walked>& walked);
   void run();
 
-  // For each group, valid after run(): the groups it needs, and the values it reads from memory.
-  std::vector<std::vector<int>> needs;
-  std::vector<std::vector<int>> loads;
+  // Valid after run(): the groups that each group needs, and the values it reads from memory.
+  Table<GroupId, std::vector<GroupId>> needs;
+  Table<GroupId, std::vector<int>> loads;
 
  private:
+  struct Part;
+  using PartId = Id<Part>;
+  using SpaceId = Id<Space>;
   struct Part {
     bool is_call = false;
     Space space;
-    SpaceSizes sizes;          // of the space
-    std::vector<int> roots;    // in order of value number
-    std::vector<int> members;  // the initial parts joined into this one, itself included
-    std::vector<int> reads;    // leaves and roots it reads, its own roots included; sorted
+    SpaceSizes sizes;             // of the space
+    std::vector<int> roots;       // in order of value number
+    std::vector<PartId> members;  // the initial parts joined into this one, itself included
+    std::vector<int> reads;       // leaves and roots it reads, its own roots included; sorted
     // Hashes of the values it reads with their addresses, sorted.
     std::vector<std::uint64_t> points;
     int instructions = 0;
-    int space_id = -1;
+    SpaceId space_id;
     std::uint32_t phase = 0;  // phase of an expansion; different phases are not joined
     int version = 0;          // number of joins; -1 after it was joined into another part
     // Bounds in a topological order of the parts: its own first place, and the last place of the
@@ -78,9 +81,10 @@ class Fusion {
   struct Pair {
     // Stands in for b: all pairs that defer() has postponed for a. It follows other pairs that save
     // as many bytes, so that one part after the other finds parts that have room for it.
-    static constexpr int kDeferred = -1;
+    static constexpr PartId kDeferred = -1;
     std::int64_t saved;
-    int a, b, version_a, version_b;
+    PartId a, b;
+    int version_a, version_b;
     friend bool operator<(const Pair& x, const Pair& y) {
       return std::tuple(x.saved, x.b != kDeferred, -x.a, -x.b) <
              std::tuple(y.saved, y.b != kDeferred, -y.a, -y.b);
@@ -89,71 +93,66 @@ class Fusion {
   // All pairs of the readers of a value are tried if there are at most this many.
   static constexpr std::size_t kFew = 16;
 
-  const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
-  Part& part(int number) { return parts_[static_cast<std::size_t>(number)]; }
-  const std::vector<Access>& accesses(int root, const Space& space);
+  const Value& at(ValueId id) const { return values_[id]; }
+  Part& part(PartId number) { return parts_[number]; }
+  const std::vector<Access>& accesses(ValueId root, const Space& space);
   void add_points(std::vector<std::uint64_t>& to, const std::vector<Access>& reads) const;
-  const Walked& walked(int root);
+  const Walked& walked(ValueId root);
   void start();
   void propose_all();
   void index_readers();
-  std::span<const int> readers_of(int value) const {
-    const std::size_t v = static_cast<std::size_t>(value);
-    return {readers_.data() + first_reader_[v], first_reader_[v + 1] - first_reader_[v]};
-  }
-  int owner_of(int number);
-  void find_trunks();
-  bool is_call(int number) const { return parts_[static_cast<std::size_t>(number)].is_call; }
-  // Whether the chain of trunks from a part leads to another part.
-  bool is_along_trunk(int from, int to) const {
-    const Trunk &start = trunks_[static_cast<std::size_t>(from)],
-                &goal = trunks_[static_cast<std::size_t>(to)];
+  std::span<const PartId> readers_of(ValueId value) const { return readers_[value]; }
+  PartId owner_of(PartId number);
+  void build_need_tree();
+  bool is_call(PartId number) const { return parts_[number].is_call; }
+  // Whether the last needs of a part, one after the other, lead to another part.
+  bool descends_from(PartId from, PartId to) const {
+    const NeedNode &start = need_tree_[from], &goal = need_tree_[to];
     return goal.enter <= start.enter && start.enter < goal.enter + goal.size;
   }
-  bool are_apart(int a, int b);
-  void enter(int number);
+  bool are_apart(PartId a, PartId b);
+  void enter(PartId number);
   template <class Add>
-  void add_siblings(int number, const Add& add);
+  void add_siblings(PartId number, const Add& add);
   template <class Add>
-  void add_from_shelves(int number, const Add& add);
-  void defer(int number);
-  void propose_deferred(int number);
+  void add_from_shelves(PartId number, const Add& add);
+  void defer(PartId number);
+  void propose_deferred(PartId number);
   struct Bucket;
   template <class Add>
-  void add_from(Bucket& bucket, int number, const Add& add);
-  std::size_t demand_of(int number) const;
-  bool has_room(const Bucket& bucket, int number, std::size_t demand) const;
+  void add_from(Bucket& bucket, PartId number, const Add& add);
+  std::size_t demand_of(PartId number) const;
+  bool has_room(const Bucket& bucket, PartId number, std::size_t demand) const;
   std::optional<std::size_t> next_with_room(Bucket& bucket, std::size_t demand, std::size_t end);
-  bool waits_for(int a, int b);
+  bool waits_for(PartId a, PartId b);
   template <class Find>
-  void propose_to(int number, const Find& find);
-  void propose(int a, int b);
-  void propose_neighbours(int number);
-  std::optional<Space> joined(int a, int b);
+  void propose_to(PartId number, const Find& find);
+  void propose(PartId a, PartId b);
+  void propose_neighbours(PartId number);
+  std::optional<Space> joined(PartId a, PartId b);
   bool shares_points(const Part& a, const Part& b, const Space& space);
-  bool leads_around(int from, int to);
+  bool leads_around(PartId from, PartId to);
   void rank_parts();
-  void raise_latest(int number);
-  void join(int a, int b, Space space);
+  void raise_latest(PartId number);
+  void join(PartId a, PartId b, Space space);
   void finish();
 
-  const std::vector<Value>& values_;
+  const Values& values_;
   Grouping& grouping_;
   bool massively_parallel_;
-  std::vector<Part> parts_;
-  std::vector<int> part_of_;  // for each value, the part whose root it is, or -1
-  // For each value, the initial parts that read it (CSR lists); and for each initial part, the part
-  // that it was joined into (union-find).
-  std::vector<std::size_t> first_reader_;
-  std::vector<int> readers_, owner_;
+  Table<PartId, Part> parts_;
+  PerValue<PartId> part_of_;        // the part whose root it is
+  Lists<ValueId, PartId> readers_;  // the initial parts that read each value
+  // For each initial part, the part that it was joined into (union-find).
+  Table<PartId, PartId> owner_;
   // The spaces of all parts so far; parts by the points they read, and by the values they read.
   struct PointHash {
-    std::size_t operator()(const std::pair<std::uint64_t, int>& key) const {
+    std::size_t operator()(const std::pair<std::uint64_t, SpaceId>& key) const {
       return key.first + static_cast<std::uint64_t>(key.second) * 0x9E3779B97F4A7C15u;
     }
   };
   struct Entry {
-    int part;           // its number when it was entered
+    PartId part;        // its number when it was entered
     std::size_t first;  // the part depends, through a call, on all entries before this one
   };
   struct Bucket {
@@ -174,39 +173,39 @@ class Fusion {
     void drop(std::size_t demand, std::size_t entry) { roomy[demand][entry + 1] = entry; }
   };
   struct Shelf {
-    int space_id;
+    SpaceId space_id;
     Bucket parts;
   };
-  std::vector<std::pair<SpaceSizes, Space>> spaces_;
-  std::unordered_map<std::pair<std::uint64_t, int>, Bucket, PointHash> by_point_;
+  Table<SpaceId, std::pair<SpaceSizes, Space>> spaces_;
+  std::unordered_map<std::pair<std::uint64_t, SpaceId>, Bucket, PointHash> by_point_;
   // For each value that many parts read, one shelf per space with the parts that have searched.
-  std::vector<std::vector<Shelf>> shelves_;
-  std::vector<int> least_instructions_;  // for each value, the fewest of a part that reads it
-  // The initial parts as a tree: a part's parent is the last part that it needs, its trunk.
-  // Subtrees are intervals of a preorder walk.
-  struct Trunk {
-    int parent = -1;     // the last part that it needs
-    int calls = 0;       // calls along the trunk, itself excluded
+  PerValue<std::vector<Shelf>> shelves_;
+  PerValue<int> least_instructions_;  // the fewest of a part that reads the value
+  // The initial parts as a tree: a part's parent is the last part that it needs. Subtrees are
+  // intervals of a preorder walk.
+  struct NeedNode {
+    PartId parent;       // the last part that it needs
+    int calls = 0;       // calls among its ancestors
     int most_calls = 0;  // most calls along any path to a part that it depends on
     int enter = 0, size = 1;
     std::size_t first_need = 0;  // position in needed_ of the parts that it needs
   };
-  std::vector<Trunk> trunks_;
-  std::vector<int> needed_;
+  Table<PartId, NeedNode> need_tree_;
+  std::vector<PartId> needed_;
   // For each part, the number of the last search that visited it.
-  std::vector<int> mark_;
+  Table<PartId, int> mark_;
   int seen_ = 0;
   // For each part, the last search through a bucket that met it, and the entry.
-  std::vector<std::pair<int, std::size_t>> met_;
+  Table<PartId, std::pair<int, std::size_t>> met_;
   int search_ = 0;
-  std::vector<bool> has_searched_;  // for each part, whether propose_deferred() has been called
-  std::uint64_t ranked_at_ = 0;     // visits().searched when the parts were last ranked
+  Table<PartId, bool> has_searched_;  // whether propose_deferred() has been called
+  std::uint64_t ranked_at_ = 0;       // visits().searched when the parts were last ranked
   std::priority_queue<Pair> pairs_;
   Visits& visits_ = visits();
   // Of single searches; members keep their memory.
-  std::vector<int> others_, below_, above_;
-  std::vector<std::pair<int, bool>> path_;
-  std::vector<Walked>& walked_;
+  std::vector<PartId> others_, below_, above_;
+  std::vector<std::pair<PartId, bool>> path_;
+  PerValue<Walked>& walked_;
   Walker walker_;
 };
 

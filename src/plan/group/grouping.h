@@ -18,18 +18,19 @@ struct Group {
   std::vector<int> again;  // values that it recomputes instead of reading them from memory
 };
 
+// Names a group by its position in a grouping.
+using GroupId = Id<Group>;
+
 struct Grouping {
-  std::vector<Group> groups;  // in execution order
-  std::vector<int> group_of;  // for each value, the group whose root it is, or -1
-  // For each value, whether it has a buffer of its own (leaves not counted).
-  std::vector<bool> stored;
-  std::vector<bool> needed;  // for each value, whether some output depends on it
-  // For each value, whether it is a single element, a few operations away from leaves, that is
-  // computed in place.
-  std::vector<bool> point;
+  Table<GroupId, Group> groups;  // in execution order
+  PerValue<GroupId> group_of;    // the group whose root the value is
+  PerValue<bool> stored;         // whether it has a buffer of its own (leaves not counted)
+  PerValue<bool> needed;         // whether some output depends on it
+  // Whether it is a single element, a few operations away from leaves, that is computed in place.
+  PerValue<bool> point;
 
   // Whether kernels that do not compute the value as a root read it from a buffer.
-  bool in_memory(const std::vector<Value>& values, int id) const;
+  bool in_memory(const Values& values, ValueId id) const;
 };
 
 struct Walked;
@@ -38,8 +39,8 @@ class Grouper {
  public:
   // `outputs` are values that the program holds; `must_store` marks values that cannot be computed
   // in place.
-  Grouper(const std::vector<Value>& values, const std::vector<int>& outputs,
-          const std::vector<bool>& must_store, bool massively_parallel);
+  Grouper(const Values& values, const std::vector<int>& outputs, const PerValue<bool>& must_store,
+          bool massively_parallel);
   ~Grouper();
   // May be called again after more values were marked. It then starts with the values that the run
   // before stored because recomputing them costs more.
@@ -49,29 +50,29 @@ class Grouper {
   void mark_needed();
   void mark_stored();
   void mark_finished();
-  bool finishes_reduction(int id, std::int64_t readers) const;
+  bool finishes_reduction(ValueId id, std::int64_t readers) const;
   void mark_points();
   void limit_size();
   void forget_changed_walks();
-  bool store_more(std::vector<bool>& stored) const;
-  std::vector<int> computable_in(int group, int id, std::vector<int>& sources) const;
-  void compute_again(const std::vector<bool>& asked);
+  bool store_more(PerValue<bool>& stored) const;
+  std::vector<int> computable_in(GroupId group, ValueId id, std::vector<int>& sources) const;
+  void compute_again(const PerValue<bool>& asked);
   void merge_points();
   void order_groups();
 
-  const Value& at(int id) const { return values_[static_cast<std::size_t>(id)]; }
+  const Value& at(ValueId id) const { return values_[id]; }
 
-  const std::vector<Value>& values_;
+  const Values& values_;
   const std::vector<int>& outputs_;
-  const std::vector<bool>& must_store_;
+  const PerValue<bool>& must_store_;
   bool massively_parallel_;
-  std::vector<bool> worth_storing_;
+  PerValue<bool> worth_storing_;
   Grouping grouping_;
-  std::vector<Walked> walked_;  // for each root, what it reads
-  // For each value, whether it was stored and whether it was in memory when roots were walked last.
-  std::vector<std::uint8_t> marks_;
-  std::vector<std::vector<int>> needs_;  // for each group, the groups it needs
-  std::vector<std::vector<int>> loads_;  // for each group, the buffers its roots read
+  PerValue<Walked> walked_;  // what roots read
+  // Whether the value was stored and whether it was in memory when roots were walked last.
+  PerValue<std::uint8_t> marks_;
+  Table<GroupId, std::vector<GroupId>> needs_;  // the groups that each group needs
+  Table<GroupId, std::vector<int>> loads_;      // the buffers that its roots read
 };
 
 // The memory traffic of a value that several kernels would each compute for themselves.

@@ -49,8 +49,9 @@ bool is_cheap(const Value& v) {
 // Returns the values that the group would compute to have `id` without reading it; none if that
 // takes more than a few cheap operations. `sources` receives the values that they read, which the
 // group reads anyway or which are small.
-std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sources) const {
-  const std::vector<int>& loads = loads_[static_cast<std::size_t>(group)];
+std::vector<int> Grouper::computable_in(GroupId group, ValueId id,
+                                        std::vector<int>& sources) const {
+  const std::vector<int>& loads = loads_[group];
   const auto is_small = [&](int value) {
     return bytes_of(at(value)) * kFewBytes <= bytes_of(at(id));
   };
@@ -63,8 +64,8 @@ std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sou
     if (!is_cheap(v) && !(is_small(next) && v.kind == ValueKind::Scalar)) return {};
     operations += v.is_view() ? 0 : 1;
     if (operations > kMostOperations) return {};
-    for (const int in : v.in) {
-      if (in < 0 || std::find(seen.begin(), seen.end(), in) != seen.end()) continue;
+    for (const ValueId in : v.in) {
+      if (in.is_none() || std::find(seen.begin(), seen.end(), in) != seen.end()) continue;
       seen.push_back(in);
       const ValueKind kind = at(in).kind;
       if (kind == ValueKind::Const || kind == ValueKind::Arg || kind == ValueKind::Size) continue;
@@ -73,9 +74,8 @@ std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sou
         continue;
       }
       // A result of this kernel cannot be read from memory, nor one that is not stored.
-      const bool readable =
-          kind == ValueKind::Leaf || grouping_.stored[static_cast<std::size_t>(in)];
-      if (!readable || grouping_.group_of[static_cast<std::size_t>(in)] == group) return {};
+      const bool readable = kind == ValueKind::Leaf || grouping_.stored[in];
+      if (!readable || grouping_.group_of[in] == group) return {};
       if (std::find(loads.begin(), loads.end(), in) != loads.end() || is_small(in)) {
         sources.push_back(in);
       } else if (is_elementwise(at(in))) {
@@ -91,14 +91,14 @@ std::vector<int> Grouper::computable_in(int group, int id, std::vector<int>& sou
 
 // `asked` marks values that were to be stored before grouping; other values are stored only for
 // their readers.
-void Grouper::compute_again(const std::vector<bool>& asked) {
-  std::vector<bool> read(values_.size(), false);
-  for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
+void Grouper::compute_again(const PerValue<bool>& asked) {
+  PerValue<bool> read(values_, false);
+  for (const GroupId g : grouping_.groups.ids()) {
     Group& group = grouping_.groups[g];
     for (const int id : std::vector<int>(loads_[g])) {
       if (group.is_call || !is_elementwise(at(id))) continue;
       std::vector<int> sources;
-      const std::vector<int> found = computable_in(static_cast<int>(g), id, sources);
+      const std::vector<int> found = computable_in(g, id, sources);
       if (found.empty()) continue;
       group.again.insert(group.again.end(), found.begin(), found.end());
       std::erase(loads_[g], id);
@@ -107,15 +107,14 @@ void Grouper::compute_again(const std::vector<bool>& asked) {
           loads_[g].push_back(source);
       }
     }
-    for (const int id : loads_[g]) read[static_cast<std::size_t>(id)] = true;
+    for (const int id : loads_[g]) read[id] = true;
   }
   for (Group& group : grouping_.groups) {
     if (group.is_call) continue;
-    std::erase_if(group.roots, [&](int root) {
-      const std::size_t r = static_cast<std::size_t>(root);
-      if (asked[r] || read[r] || !is_elementwise(at(root))) return false;
-      grouping_.stored[r] = false;
-      grouping_.group_of[r] = -1;
+    std::erase_if(group.roots, [&](ValueId root) {
+      if (asked[root] || read[root] || !is_elementwise(at(root))) return false;
+      grouping_.stored[root] = false;
+      grouping_.group_of[root] = GroupId::none;
       return true;
     });
   }

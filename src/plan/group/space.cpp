@@ -112,7 +112,7 @@ std::optional<IndexMap> place(const Shape& shape, const Space& space, bool whole
         stride *= space.dims[digits[k]];
       }
     }
-    index.push_back(std::move(e));
+    index.add(std::move(e));
   }
   skip();
   return axis == axes ? std::optional(std::move(index)) : std::nullopt;

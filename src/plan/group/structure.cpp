@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
+#include <utility>
 
 #include "core/heap_bytes.h"
 #include "plan/calls/call.h"
@@ -10,9 +12,9 @@
 
 namespace volta::plan {
 
-bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
+bool lay_out(const Values& values, Grouping& grouping) {
   Walker walker(values, grouping);
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+  for (const GroupId g : grouping.groups.ids()) {
     Group& group = grouping.groups[g];
     if (group.is_call) {
       // Its results may have different shapes.
@@ -23,7 +25,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
     std::optional<Space> space;
     for (const bool reduces : {true, false}) {
       for (const int root : group.roots) {
-        const Value& v = values[static_cast<std::size_t>(root)];
+        const Value& v = values[root];
         if (v.is_over_rows() != reduces) continue;
         const Space own = space_of_root(values, root);
         space = space ? common_space(*space, own) : own;
@@ -33,7 +35,7 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
     group.space = std::move(*space);
     if (group.roots.size() == 1) continue;
     for (const int root : group.roots) {
-      if (!walker.fits(root, static_cast<int>(g))) return false;
+      if (!walker.fits(root, g)) return false;
     }
   }
   return true;
@@ -42,9 +44,10 @@ bool lay_out(const std::vector<Value>& values, Grouping& grouping) {
 namespace {
 
 std::uint64_t bytes_of(const Grouping& grouping) {
-  std::uint64_t bytes = sizeof(Grouping) + heap_bytes(grouping.groups) +
-                        heap_bytes(grouping.group_of) + heap_bytes(grouping.stored) +
-                        heap_bytes(grouping.needed) + heap_bytes(grouping.point);
+  std::uint64_t bytes = sizeof(Grouping) + heap_bytes(grouping.groups.items()) +
+                        heap_bytes(grouping.group_of.items()) +
+                        heap_bytes(grouping.stored.items()) + heap_bytes(grouping.needed.items()) +
+                        heap_bytes(grouping.point.items());
   for (const Group& group : grouping.groups) {
     bytes += heap_bytes(group.space.dims) + heap_bytes(group.space.reduced) +
              heap_bytes(group.roots) + heap_bytes(group.once) + heap_bytes(group.again);
@@ -54,7 +57,7 @@ std::uint64_t bytes_of(const Grouping& grouping) {
 
 }  // namespace
 
-graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs) {
+graph::Hash structure_of(const Values& values, const std::vector<int>& outputs) {
   graph::Hash hash;
   std::unordered_map<std::int64_t, std::uint64_t> names;  // sizes numbered in order of appearance
   const auto mix_size = [&](std::int64_t size) {
@@ -90,12 +93,10 @@ graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int
   return hash;
 }
 
-std::optional<Grouping> GroupingCache::find(const graph::Hash& structure,
-                                            const std::vector<Value>& values) {
-  const auto found = by_structure_.find(structure);
-  if (found == by_structure_.end()) return std::nullopt;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  Grouping grouping = found->second->grouping;
+std::optional<Grouping> GroupingCache::find(const graph::Hash& structure, const Values& values) {
+  const Grouping* found = groupings_.find(structure);
+  if (found == nullptr) return std::nullopt;
+  Grouping grouping = *found;
   if (grouping.stored.size() != values.size() || !lay_out(values, grouping)) return std::nullopt;
   return grouping;
 }
@@ -104,24 +105,7 @@ void GroupingCache::insert(const graph::Hash& structure, Grouping grouping) {
   // Spaces belong to the sizes, which may be open in one plan.
   for (Group& group : grouping.groups) group.space = {};
   const std::uint64_t bytes = bytes_of(grouping);
-  if (const auto found = by_structure_.find(structure); found != by_structure_.end()) {
-    bytes_ -= found->second->bytes;  // the former grouping did not fit the sizes
-    entries_.erase(found->second);
-  }
-  entries_.push_front({structure, std::move(grouping), bytes});
-  by_structure_[structure] = entries_.begin();
-  bytes_ += bytes;
-  while (entries_.size() > kMaxEntries || (bytes_ > kMaxBytes && entries_.size() > 1)) {
-    bytes_ -= entries_.back().bytes;
-    by_structure_.erase(entries_.back().structure);
-    entries_.pop_back();
-  }
-}
-
-void GroupingCache::clear() {
-  entries_.clear();
-  by_structure_.clear();
-  bytes_ = 0;
+  groupings_.insert(structure, std::move(grouping), bytes);
 }
 
 }  // namespace volta::plan

@@ -5,11 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "core/lru_cache.h"
 #include "graph/record/recorder.h"
 #include "plan/group/grouping.h"
 #include "plan/lower/ir.h"
@@ -18,39 +17,30 @@ namespace volta::plan {
 
 // A hash of the topology, dtypes and operations of the values and of the set of outputs. Dimensions
 // are distinguished by whether they are 0 or 1 or equal to others, and by their order of magnitude.
-graph::Hash structure_of(const std::vector<Value>& values, const std::vector<int>& outputs);
+graph::Hash structure_of(const Values& values, const std::vector<int>& outputs);
 
 // Computes the groups' spaces for the sizes of `values`; false if some group cannot be one kernel
 // at these sizes.
-bool lay_out(const std::vector<Value>& values, Grouping& grouping);
+bool lay_out(const Values& values, Grouping& grouping);
 
-// Groupings by structure; the least recently used is evicted first.
+// Groupings by structure.
 class GroupingCache {
  public:
   // Returns the cached grouping of a structure with spaces adapted to the sizes of `values`;
   // nothing if there is none or if it does not fit these sizes.
-  std::optional<Grouping> find(const graph::Hash& structure, const std::vector<Value>& values);
+  std::optional<Grouping> find(const graph::Hash& structure, const Values& values);
+  // Adds a grouping, or replaces one that did not fit.
   void insert(const graph::Hash& structure, Grouping grouping);
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const { return groupings_.size(); }
   // An estimate of the memory that the groupings take.
-  std::uint64_t bytes() const { return bytes_; }
-  void clear();
+  std::uint64_t bytes() const { return groupings_.bytes(); }
+  void clear() { groupings_.clear(); }
 
   static constexpr std::size_t kMaxEntries = 256;
-  static constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
 
  private:
-  struct KeyHash {
-    std::size_t operator()(const graph::Hash& hash) const { return hash.a; }
-  };
-  struct Entry {
-    graph::Hash structure;
-    Grouping grouping;
-    std::uint64_t bytes;
-  };
-  std::list<Entry> entries_;  // most recently used first
-  std::uint64_t bytes_ = 0;   // of all entries
-  std::unordered_map<graph::Hash, std::list<Entry>::iterator, KeyHash> by_structure_;
+  LruCache<graph::Hash, Grouping, graph::HashOfHash, kMaxEntries, std::uint64_t{32} << 20>
+      groupings_;
 };
 
 }  // namespace volta::plan

@@ -225,8 +225,8 @@ std::size_t BatchSizes::first_of(const Node& node) const {
   return first_[view_.leaves().size() + view_.number(node)];
 }
 
-Shape BatchSizes::shape_at(std::size_t first, int rank) const {
-  return Shape(std::span(extents_).subspan(first, static_cast<std::size_t>(rank)));
+Shape BatchSizes::shape_at(std::size_t first, std::size_t rank) const {
+  return Shape(std::span(extents_).subspan(first, rank));
 }
 
 Shape BatchSizes::shape(const Node& node) const {
@@ -240,13 +240,11 @@ std::span<const Extent> BatchSizes::attrs(const Node& node) const {
 }
 
 Shape BatchSizes::constant_shape(const Node& node, std::size_t input) const {
-  std::size_t first =
-      first_of(node) + node.attrs_count + static_cast<std::size_t>(node.shape.rank());
+  std::size_t first = first_of(node) + node.attrs_count + node.shape.sizes().size();
   for (std::size_t i = 0; i < input; ++i) {
-    if (is_constant(*node.inputs[i]))
-      first += static_cast<std::size_t>(node.inputs[i]->shape.rank());
+    if (is_constant(*node.inputs[i])) first += node.inputs[i]->shape.sizes().size();
   }
-  return shape_at(first, node.inputs[input]->shape.rank());
+  return shape_at(first, node.inputs[input]->shape.sizes().size());
 }
 
 }  // namespace volta::plan

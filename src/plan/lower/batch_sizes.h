@@ -61,7 +61,8 @@ class BatchSizes {
   Shape constant_shape(const graph::Node& node, std::size_t input) const;
 
  private:
-  Shape shape_at(std::size_t first, int rank) const;
+  // The shape of that rank whose sizes begin at `first`.
+  Shape shape_at(std::size_t first, std::size_t rank) const;
   // Where the sizes of a node of the view begin.
   std::size_t first_of(const graph::Node& node) const;
 

@@ -31,7 +31,7 @@ std::string merge_key(const Value& v) {
                                v.number,
                                v.shape.rank()};
   const auto call = reinterpret_cast<std::uintptr_t>(v.call);
-  const std::size_t numbers = static_cast<std::size_t>(v.shape.rank()) + v.attrs.size();
+  const std::size_t numbers = v.shape.sizes().size() + v.attrs.size();
   // Room for what insert() appends, too.
   key.reserve(sizeof head + v.in.size() * sizeof(ValueId) + 2 * numbers * sizeof(std::int64_t) +
               sizeof v.constant + sizeof call + sizeof v.epoch + sizeof v.phase);

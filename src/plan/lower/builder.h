@@ -104,8 +104,8 @@ class ValueBuilder {
 
  private:
   Expr affine(Expr a, std::vector<Extent> attrs, const Shape& shape);
-  Expr split_reduce(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
-  Expr split_apart(kernel::ReduceOp op, Expr a, const std::vector<bool>& reduced);
+  Expr split_reduce(kernel::ReduceOp op, Expr a, const PerAxis<bool>& reduced);
+  Expr split_apart(kernel::ReduceOp op, Expr a, const PerAxis<bool>& reduced);
   Expr repeated_number(Expr a);
   Expr reduce_repeated(kernel::ReduceOp op, Expr one, Extent count);
   Expr insert_reduce(kernel::ReduceOp op, Expr a, std::int64_t axis);

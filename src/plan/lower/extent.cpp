@@ -332,10 +332,10 @@ bool OpenSizes::decide(Extent extent, bool zero) {
   }
   std::int64_t common = 0;
   for (const Term& term : p) common = std::gcd(common, term.factor);
-  const bool turned = p.front().factor < 0;
-  for (Term& term : p) term.factor /= turned ? -common : common;
+  const bool negated = p.front().factor < 0;
+  for (Term& term : p) term.factor /= negated ? -common : common;
   const std::int64_t difference = extent.hint() - constant;
-  const std::int64_t number = turned ? -(difference / common) : difference / common;
+  const std::int64_t number = negated ? -(difference / common) : difference / common;
   const auto [low, high] = bounds(p);
   const Extent name = extent_of(std::move(p), number);
   const auto [found, fresh] = ranges_.try_emplace(name.expression(), Range{low, high});
@@ -346,7 +346,7 @@ bool OpenSizes::decide(Extent extent, bool zero) {
   bool result = false;
   if (zero) {
     result = extent.hint() == 0;
-    const std::int64_t root = turned ? constant : -constant;
+    const std::int64_t root = negated ? constant : -constant;
     if (result) {
       range.low = range.high = number;
     } else if (root % common == 0) {
@@ -365,7 +365,7 @@ bool OpenSizes::decide(Extent extent, bool zero) {
   } else {
     result = extent.hint() < 0;
     // Solves common * p + c < 0, or -common * p + c < 0.
-    if (!turned) {
+    if (!negated) {
       const std::int64_t last = ceil_div(-constant, common) - 1;  // the largest p that is negative
       result ? range.high = std::min(range.high, last) : range.low = std::max(range.low, last + 1);
     } else {

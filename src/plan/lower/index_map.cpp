@@ -43,7 +43,7 @@ bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
              const std::vector<Extent>& extents, IndexMap& result,
              std::optional<AxisSplit>& split) {
   const std::size_t axes = extents.size();
-  result.assign(static_cast<std::size_t>(to.rank()), Linear(axes));
+  result = to.per_axis(Linear(axes));
   if (from.numel() == 0) return true;
   int i = 0, j = 0;
   while (i < from.rank() || j < to.rank()) {
@@ -63,16 +63,16 @@ bool regroup(const Shape& from, const Shape& to, const IndexMap& index,
     for (int d = i; d < i2; ++d) {
       for (auto& c : number.coefficient) c *= from[d];
       number.offset *= from[d];
-      number.add(index[static_cast<std::size_t>(d)], 1);
+      number.add(index[d], 1);
     }
     for (int d = j2 - 1; d > j; --d) {
       if (to[d] == 1) continue;
       Linear quotient, remainder;
       if (!divide(number, to[d], extents, quotient, remainder, split)) return false;
-      result[static_cast<std::size_t>(d)] = remainder;
+      result[d] = remainder;
       number = quotient;
     }
-    if (j < j2) result[static_cast<std::size_t>(j)] = number;
+    if (j < j2) result[j] = number;
     i = i2;
     j = j2;
   }
@@ -103,27 +103,27 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
       return result;
     case ValueKind::Permute:
       result.assign(index.size(), Linear(extents.size()));
-      for (std::size_t d = 0; d < index.size(); ++d) {
-        result[static_cast<std::size_t>(view.attrs[d])] = index[d];
+      for (const AxisId d : index.ids()) {
+        const std::int64_t axis = view.attrs[d.index()];
+        result[axis] = index[d];
       }
       return result;
     case ValueKind::Expand:
       result = index;
       for (int d = 0; d < operand.rank(); ++d) {
-        if (operand[d] == 1) result[static_cast<std::size_t>(d)] = Linear(extents.size());
+        if (operand[d] == 1) result[d] = Linear(extents.size());
       }
       return result;
     case ValueKind::Shrink:
       result = index;
-      for (std::size_t d = 0; d < index.size(); ++d) result[d].offset += view.attrs[d];
+      for (const AxisId d : index.ids()) result[d].offset += view.attrs[d.index()];
       return result;
     case ValueKind::Affine: {
-      const std::size_t factors = index.size();
-      for (std::size_t d = 0; d < static_cast<std::size_t>(operand.rank()); ++d) {
-        const Extent* row = view.attrs.data() + d * (1 + factors);
+      const Extent* row = view.attrs.data();
+      for (int d = 0; d < operand.rank(); ++d, row += 1 + index.size()) {
         Linear& e = result.emplace_back(extents.size());
         e.offset = row[0];
-        for (std::size_t k = 0; k < factors; ++k) {
+        for (const AxisId k : index.ids()) {
           if (row[1 + k] != 0) e.add(index[k], row[1 + k]);
         }
       }
@@ -131,12 +131,10 @@ std::optional<IndexMap> through_view(const Value& view, const Shape& operand, co
     }
     case ValueKind::Pad:
       result = index;
-      for (std::size_t d = 0; d < index.size(); ++d) {
-        result[d].offset -= view.attrs[d];
-        const int dim = static_cast<int>(d);
-        if (view.attrs[d] != 0 || operand[dim] != view.shape[dim]) {
-          bounds.push_back({result[d], operand[dim]});
-        }
+      for (const AxisId d : index.ids()) {
+        const Extent before = view.attrs[d.index()];
+        result[d].offset -= before;
+        if (before != 0 || operand[d] != view.shape[d]) bounds.push_back({result[d], operand[d]});
       }
       return result;
     default:
@@ -148,15 +146,15 @@ Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes) {
   Linear number(axes);
   Extent stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
-    number.add(index[static_cast<std::size_t>(d)], stride);
+    number.add(index[d], stride);
     stride *= greater(shape[d], 1);  // every axis counts, even if the shape is empty
   }
   return number;
 }
 
-int reshape_base(const std::vector<Value>& values, int id) {
-  while (values[static_cast<std::size_t>(id)].kind == ValueKind::Reshape) {
-    id = values[static_cast<std::size_t>(id)].in[0];
+ValueId reshape_base(const std::vector<Value>& values, ValueId id) {
+  while (values[id.index()].kind == ValueKind::Reshape) {
+    id = values[id.index()].in[0];
   }
   return id;
 }

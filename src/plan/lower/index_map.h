@@ -25,7 +25,7 @@ struct Linear {
   friend bool operator==(const Linear&, const Linear&) = default;
 };
 
-using IndexMap = std::vector<Linear>;  // one expression per dimension of a value
+using IndexMap = PerAxis<Linear>;  // the index of a value
 
 // The condition 0 <= expression < high, without which an access does not happen.
 struct LinearBound {
@@ -53,7 +53,7 @@ Linear flatten(const IndexMap& index, const Shape& shape, std::size_t axes);
 
 // ---- Memory of values (memory.cpp): a buffer of their own, or a part of a Join's.
 // The value in whose buffer a value is stored if there are only reshapes between them.
-int reshape_base(const std::vector<Value>& values, int id);
+ValueId reshape_base(const std::vector<Value>& values, ValueId id);
 // The value in whose buffer a value is stored.
 ValueId memory_of(const Values& values, ValueId id);
 // The element number in that buffer for an index of the value.

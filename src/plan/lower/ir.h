@@ -139,6 +139,7 @@ struct Graph {
 
   // The value of a node of the view or of a leaf; none for a number.
   ValueId value_of(const graph::Node& node) const;
+  const Loop& loop(int number) const { return *loops[static_cast<std::size_t>(number)]; }
 };
 
 }  // namespace volta::plan

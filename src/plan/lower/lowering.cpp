@@ -84,6 +84,7 @@ void Lowering::lower_node(Node& node) {
 void Lowering::lower_primitive(Node& node) {
   const std::span<const Extent> attrs = open_attrs();
   const Shape shape = sizes_.shape(node);
+  const std::size_t rank = shape.sizes().size();
   switch (node.op) {
     case OpId::cast:
       return out(cast(in(0), node.dtype));
@@ -100,16 +101,14 @@ void Lowering::lower_primitive(Node& node) {
     case OpId::expand:
       return out(expand(in(0), shape));
     case OpId::shrink:
-      return out(shrink(in(0), attrs.first(static_cast<std::size_t>(shape.rank())), shape));
-    case OpId::stride: {
-      const auto rank = static_cast<std::size_t>(shape.rank());
+      return out(shrink(in(0), attrs.first(rank), shape));
+    case OpId::stride:
       return out(stride(in(0), attrs.first(rank), attrs.subspan(rank, rank), shape));
-    }
     case OpId::unfold:
       return out(windows(in(0), attrs[0], attrs[1], attrs[2]));
     case OpId::pad: {
       const Expr inner = in(0), fill = in(1);
-      const auto before = attrs.first(static_cast<std::size_t>(shape.rank()));
+      const auto before = attrs.first(rank);
       if (at(fill).kind == ValueKind::Const)
         return out(pad(inner, before, shape, at(fill).constant));
       // For other fills, pad a mask as well and select.
@@ -161,20 +160,20 @@ std::vector<std::int64_t> Lowering::attrs_but(std::size_t open) const {
 
 // Composed operations are computed in f32 if their operands are halves, and rounded once at the
 // end.
-Expr Lowering::in(int i) {
+Expr Lowering::in(std::size_t i) {
   const Expr operand = operand_of(i);
   const bool composed = expansion_of_(node_->op) != nullptr;
   return composed && is_half(operand.dtype()) ? cast(operand, DType::f32) : operand;
 }
 
-Expr Lowering::operand_of(int i) {
+Expr Lowering::operand_of(std::size_t i) {
   const Node& input = *node_->inputs[i];
   if (input.state.load(std::memory_order_relaxed) == NodeState::Constant) {
     // A number beside halves is an f32 that is rounded with the result, not before. (A number that
     // is a tensor of halves is already rounded.)
     const DType dtype = is_half(input.dtype) ? DType::f32 : input.dtype;
     Expr number;
-    if (const int arg = node_args_[static_cast<std::size_t>(i)]; arg >= 0) {
+    if (const int arg = node_args_[i]; arg >= 0) {
       Value value{.kind = ValueKind::Arg, .dtype = dtype};
       value.number = arg;
       number = insert(std::move(value));
@@ -182,17 +181,16 @@ Expr Lowering::operand_of(int i) {
       number = constant(input.value, dtype);
     }
     if (input.shape.rank() > 0) number = cast(number, input.dtype);
-    return expand(number, sizes_.constant_shape(*node_, static_cast<std::size_t>(i)));
+    return expand(number, sizes_.constant_shape(*node_, i));
   }
   return {this, graph_.value_of(input)};
 }
 
-void Lowering::out(int number, Expr value) {
+void Lowering::out(std::size_t number, Expr value) {
   if (expansion_of_(node_->op) != nullptr || number > 0) {
     auto& results = results_[node_];
-    if (results.size() <= static_cast<std::size_t>(number))
-      results.resize(static_cast<std::size_t>(number) + 1);
-    results[static_cast<std::size_t>(number)] = value.id;
+    if (results.size() <= number) results.resize(number + 1);
+    results[number] = value.id;
   }
   if (number == 0) graph_.node_values[view_->number(*node_)] = cast(value, node_->dtype).id;
 }

@@ -32,11 +32,11 @@ class Lowering : public ValueBuilder {
   // ---- The node being lowered.
   graph::OpId op() const { return node_->op; }
   int inputs() const { return static_cast<int>(node_->inputs_count); }
-  Expr in(int i);
+  Expr in(std::size_t i);
   // The input as stored in memory: halves stay halves.
-  Expr stored_in(int i) { return operand_of(i); }
+  Expr stored_in(std::size_t i) { return operand_of(i); }
   // The input before it was rounded to a half, if only this node reads it.
-  Expr unrounded_in(int i);
+  Expr unrounded_in(std::size_t i);
   // The attributes as numbers; open ones are fixed.
   std::span<const std::int64_t> attrs() const;
   // The same, except that one attribute stays open and is only a hint.
@@ -45,7 +45,7 @@ class Lowering : public ValueBuilder {
   Shape shape() const { return sizes_.shape(*node_); }
   DType dtype() const { return node_->dtype; }
   void out(Expr value) { out(0, value); }
-  void out(int number, Expr value);
+  void out(std::size_t number, Expr value);
   int next_site() { return site_++; }
   // Whether products take values of this dtype without conversion, which is the case for halves.
   bool multiplies_halves(DType dtype) const;
@@ -71,7 +71,7 @@ class Lowering : public ValueBuilder {
  private:
   void lower_node(graph::Node& node);
   void lower_primitive(graph::Node& node);
-  Expr operand_of(int i);
+  Expr operand_of(std::size_t i);
   void count_readers();
   bool has_one_reader(const graph::Node& node) const;
 

@@ -43,7 +43,7 @@ Linear address_of(const Value& value, const IndexMap& index, std::size_t axes) {
   if (value.home.is_none()) return flatten(index, value.shape, axes);
   Linear number(axes);
   number.offset = value.home_offset;
-  for (std::size_t d = 0; d < index.size(); ++d) number.add(index[d], value.home_strides[d]);
+  for (const AxisId d : index.ids()) number.add(index[d], value.home_strides[d.index()]);
   return number;
 }
 
@@ -51,8 +51,7 @@ bool is_dense(const Value& value) {
   if (value.home.is_none()) return true;
   Extent stride = 1;
   for (int d = value.shape.rank() - 1; d >= 0; --d) {
-    if (value.shape[d] != 1 && value.home_strides[static_cast<std::size_t>(d)] != stride)
-      return false;
+    if (value.shape[d] != 1 && value.home_strides[AxisId(d).index()] != stride) return false;
     stride *= value.shape[d];
   }
   return true;

@@ -53,12 +53,12 @@ Extent largest_divisor(Extent extent, Extent most) {
 
 Expr ValueBuilder::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axes, bool keepdim) {
   const Shape full = a.shape();
-  std::vector<bool> reduced(static_cast<std::size_t>(full.rank()), false);
-  for (const std::int64_t axis : axes) reduced[static_cast<std::size_t>(axis)] = true;
+  auto reduced = full.per_axis<bool>(false);
+  for (const AxisId axis : axes) reduced[axis] = true;
   std::vector<Extent> kept, with_ones;
   bool unit = true;
   for (int i = 0; i < full.rank(); ++i) {
-    const bool gone = reduced[static_cast<std::size_t>(i)];
+    const bool gone = reduced[i];
     if (!gone) kept.push_back(full[i]);
     if (gone && full[i] != 1) unit = false;
     with_ones.push_back(gone ? Extent(1) : full[i]);
@@ -81,7 +81,7 @@ Expr ValueBuilder::reduce(ReduceOp op, Expr a, std::span<const std::int64_t> axe
   value.reduce = op;
   value.in[0] = a.id;
   for (int i = 0; i < full.rank(); ++i) {
-    if (reduced[static_cast<std::size_t>(i)]) value.attrs.push_back(i);
+    if (reduced[i]) value.attrs.push_back(i);
   }
   return reshape(insert(std::move(value)), result);
 }
@@ -121,14 +121,14 @@ Expr ValueBuilder::insert_reduce(ReduceOp op, Expr a, std::int64_t axis) {
 
 // Splits a long reduction with few results in two: chunks in parallel, then their results. The
 // number of chunks depends only on the extents, so the tree of additions does too.
-Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
+Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const PerAxis<bool>& reduced) {
   const Shape full = a.shape();
   int first = 0, last = full.rank();
-  while (!reduced[static_cast<std::size_t>(first)]) ++first;
-  while (!reduced[static_cast<std::size_t>(last - 1)]) --last;
+  while (!reduced[first]) ++first;
+  while (!reduced[last - 1]) --last;
   Extent before = 1, extent = 1, after = 1;
   for (int i = 0; i < full.rank(); ++i) {
-    if (i >= first && i < last && !reduced[static_cast<std::size_t>(i)]) return {};
+    if (i >= first && i < last && !reduced[i]) return {};
     (i < first ? before : i < last ? extent : after) *= full[i];
   }
   const Extent results = before * after;
@@ -161,15 +161,15 @@ Expr ValueBuilder::split_reduce(ReduceOp op, Expr a, const std::vector<bool>& re
 }
 
 // Splits a reduction whose axes are not adjacent, such as those of images around their channels.
-Expr ValueBuilder::split_apart(ReduceOp op, Expr a, const std::vector<bool>& reduced) {
+Expr ValueBuilder::split_apart(ReduceOp op, Expr a, const PerAxis<bool>& reduced) {
   if (!massively_parallel() || is_arg(op)) return {};
   const Shape full = a.shape();
   Extent extent = 1, results = 1;
   int runs = 0;
   for (int i = 0; i < full.rank(); ++i) {
-    const bool gone = reduced[static_cast<std::size_t>(i)];
+    const bool gone = reduced[i];
     (gone ? extent : results) *= full[i];
-    if (!gone || (i > 0 && reduced[static_cast<std::size_t>(i - 1)])) continue;
+    if (!gone || (i > 0 && reduced[i - 1])) continue;
     if (full[i] == 1) return {};  // an axis of size 1 was inserted to get a single kernel
     ++runs;
   }
@@ -182,7 +182,7 @@ Expr ValueBuilder::split_apart(ReduceOp op, Expr a, const std::vector<bool>& red
   std::vector<std::int64_t> parts, kept, within;
   Extent chunks = 1;
   for (int i = 0; i < full.rank(); ++i) {
-    if (!reduced[static_cast<std::size_t>(i)]) {
+    if (!reduced[i]) {
       kept.push_back(static_cast<std::int64_t>(split.size()));
       split.push_back(full[i]);
       continue;

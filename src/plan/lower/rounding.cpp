@@ -25,7 +25,7 @@ bool Lowering::has_one_reader(const Node& node) const {
 
 // A gradient that was broadcast is only computed to be summed, and rounding its terms first would
 // lose as many digits as there are terms. There may be views between the rounding and the sum.
-Expr Lowering::unrounded_in(int i) {
+Expr Lowering::unrounded_in(std::size_t i) {
   const Node* source = node_->inputs[i];
   std::vector<const Node*> views;
   while (has_one_reader(*source) && (source->op == OpId::reshape || source->op == OpId::permute)) {

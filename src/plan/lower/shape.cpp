@@ -9,10 +9,8 @@ namespace volta::plan {
 
 Shape::Shape(std::span<const Extent> sizes) : rank_(static_cast<int>(sizes.size())) {
   if (rank_ > kMaxRank) throw std::logic_error("planner: a shape of too many axes");
-  for (int i = 0; i < rank_; ++i) {
-    sizes_[i] = sizes[static_cast<std::size_t>(i)];
-    numel_ *= sizes_[i];
-  }
+  std::copy(sizes.begin(), sizes.end(), sizes_);
+  for (const Extent size : sizes) numel_ *= size;
 }
 
 Shape::Shape(const volta::Shape& shape) : numel_(shape.numel()), rank_(shape.rank()) {
@@ -20,8 +18,8 @@ Shape::Shape(const volta::Shape& shape) : numel_(shape.numel()), rank_(shape.ran
 }
 
 Shape Shape::with(int axis, Extent size) const {
-  std::vector<Extent> sizes(begin(), end());
-  sizes[static_cast<std::size_t>(axis)] = size;
+  PerAxis<Extent> sizes(begin(), end());
+  sizes[axis] = size;
   return Shape(sizes);
 }
 
@@ -43,10 +41,10 @@ volta::Shape Shape::hint() const { return volta::Shape(hints(sizes())); }
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   const Shape& longer = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
-  std::vector<Extent> sizes(longer.begin(), longer.end());
-  const auto missing = static_cast<std::size_t>(longer.rank() - shorter.rank());
+  PerAxis<Extent> sizes(longer.begin(), longer.end());
+  const int missing = longer.rank() - shorter.rank();
   for (int i = 0; i < shorter.rank(); ++i) {
-    Extent& size = sizes[missing + static_cast<std::size_t>(i)];
+    Extent& size = sizes[missing + i];
     const Extent other = shorter[i];
     if (is_same(size, other) || other == 1) continue;
     if (size == 1) {
@@ -56,6 +54,22 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
     }
   }
   return Shape(sizes);
+}
+
+PerAxis<Extent> row_major_strides(const Shape& shape) {
+  auto strides = shape.per_axis<Extent>();
+  Extent stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  return strides;
+}
+
+Shape around(const Shape& shape, int axis) {
+  Extent sizes[] = {1, 1, 1};
+  for (int i = 0; i < shape.rank(); ++i) sizes[i < axis ? 0 : i == axis ? 1 : 2] *= shape[i];
+  return {sizes[0], sizes[1], sizes[2]};
 }
 
 std::vector<std::int64_t> channels_second(int rank) {

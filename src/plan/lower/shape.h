@@ -5,9 +5,18 @@
 #include <span>
 
 #include "plan/lower/extent.h"
+#include "plan/lower/table.h"
 #include "volta/shape.h"
 
 namespace volta::plan {
+
+// Names an axis of a shape.
+struct ShapeAxis;
+using AxisId = Id<ShapeAxis>;
+
+// A table with one item per axis.
+template <class T>
+using PerAxis = Table<AxisId, T>;
 
 class VOLTA_BACKEND_API Shape {
  public:
@@ -23,6 +32,10 @@ class VOLTA_BACKEND_API Shape {
   const Extent* begin() const { return sizes_; }
   const Extent* end() const { return sizes_ + rank_; }
   std::span<const Extent> sizes() const { return {sizes_, static_cast<std::size_t>(rank_)}; }
+  template <class T>
+  PerAxis<T> per_axis(const T& initial = T()) const {
+    return PerAxis<T>(sizes().size(), initial);
+  }
 
   // Returns a copy with one axis replaced, inserted or removed.
   Shape with(int axis, Extent size) const;
@@ -43,6 +56,12 @@ class VOLTA_BACKEND_API Shape {
   Extent numel_ = 1;
   int rank_ = 0;
 };
+
+// The distances between elements of a contiguous array that follow each other along an axis.
+PerAxis<Extent> row_major_strides(const Shape& shape);
+
+// The shape as [before, extent, after] around an axis.
+Shape around(const Shape& shape, int axis);
 
 // As volta::broadcast_shapes, for shapes that are known to broadcast.
 VOLTA_BACKEND_API Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);

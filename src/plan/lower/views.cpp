@@ -47,9 +47,9 @@ Expr ValueBuilder::permute(Expr a, std::span<const std::int64_t> order) {
 Expr ValueBuilder::expand(Expr a, const Shape& shape) {
   if (a.shape() == shape) return a;
   if (a.shape().rank() < shape.rank()) {
-    std::vector<Extent> sizes(static_cast<std::size_t>(shape.rank() - a.shape().rank()), 1);
     const Shape inner = a.shape();
-    sizes.insert(sizes.end(), inner.begin(), inner.end());
+    std::vector<Extent> sizes(shape.sizes().size(), 1);
+    std::copy(inner.begin(), inner.end(), sizes.end() - inner.rank());
     a = reshape(a, Shape(sizes));
     if (a.shape() == shape) return a;
   }
@@ -91,13 +91,13 @@ Expr ValueBuilder::stride(Expr a, std::span<const Extent> start, std::span<const
 
 Expr ValueBuilder::windows(Expr a, std::int64_t axis, Extent size, Extent step, Extent spacing) {
   const Shape full = a.shape();
-  const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 2 + rank;
+  const int at = static_cast<int>(axis);
+  const std::size_t rank = full.sizes().size(), row = 2 + rank;
   std::vector<Extent> attrs(row * rank, 0);
   for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
-  Extent* along = attrs.data() + row * static_cast<std::size_t>(axis);
+  Extent* along = attrs.data() + row * AxisId(at).index();
   along[1 + axis] = step;
   along[1 + rank] = spacing;
-  const int at = static_cast<int>(axis);
   const Shape outer = full.with(at, (full[at] - spacing * (size - 1) - 1) / step + 1);
   return affine(a, std::move(attrs), outer.inserted(full.rank(), size));
 }
@@ -106,13 +106,13 @@ Expr ValueBuilder::shear(Expr a, std::int64_t axis) {
   const Shape full = a.shape();
   const int at = static_cast<int>(axis), last = full.rank() - 1;
   const Extent more = full[last] - 1;
-  std::vector<Extent> before(static_cast<std::size_t>(full.rank()), 0);
-  before[static_cast<std::size_t>(axis)] = more;
+  auto before = full.per_axis<Extent>(0);
+  before[at] = more;
   const Expr padded = pad(a, before, full.with(at, full[at] + 2 * more), 0);
-  const std::size_t rank = static_cast<std::size_t>(full.rank()), row = 1 + rank;
+  const std::size_t rank = full.sizes().size(), row = 1 + rank;
   std::vector<Extent> attrs(row * rank, 0);
   for (std::size_t d = 0; d < rank; ++d) attrs[row * d + 1 + d] = 1;
-  Extent* along = attrs.data() + row * static_cast<std::size_t>(axis);
+  Extent* along = attrs.data() + row * AxisId(at).index();
   along[0] = more;
   along[rank] = -1;
   return affine(padded, std::move(attrs), full.with(at, full[at] + more));

@@ -17,13 +17,10 @@ void place_parts(Graph& graph) {
   for (const ValueId id : values.ids().backwards()) {
     const Value& join = values[id];
     if (join.kind != ValueKind::Join || uses[id] == 0) continue;
-    const auto axis = static_cast<std::size_t>(join.attrs[0]);
-    std::vector<Extent> strides = join.home_strides;
-    if (join.home.is_none()) {
-      strides.assign(static_cast<std::size_t>(join.shape.rank()), 1);
-      for (std::size_t d = strides.size() - 1; d-- > 0;)
-        strides[d] = strides[d + 1] * join.shape[static_cast<int>(d) + 1];
-    }
+    const AxisId axis = static_cast<int>(join.attrs[0]);
+    const PerAxis<Extent> strides =
+        join.home.is_none() ? row_major_strides(join.shape)
+                            : PerAxis<Extent>(join.home_strides.begin(), join.home_strides.end());
     const ValueId home = join.home.is_none() ? id : join.home;
     Extent offset = join.home_offset;
     for (const ValueId in : {join.in[0], join.in[1]}) {
@@ -31,7 +28,7 @@ void place_parts(Graph& graph) {
       part.home = home;
       part.home_offset = offset;
       part.home_strides = strides;
-      offset += part.shape[static_cast<int>(axis)] * strides[axis];
+      offset += part.shape[axis] * strides[axis];
     }
   }
 }

@@ -131,15 +131,14 @@ Expr rebuilt(ValueBuilder& builder, Value v, bool channels_last) {
     }
   } else if (v.kind == ValueKind::Reduce && v.in[1].is_none()) {
     // The remaining axes change places; the reduced ones keep theirs.
-    std::vector<std::int64_t> order, kept;
+    PerAxis<std::int64_t> order, kept;
     const int full = operand.shape().rank();
     for (std::int64_t axis = 0; axis < full; ++axis) {
-      order.push_back(axis);
-      if (std::find(v.attrs.begin(), v.attrs.end(), axis) == v.attrs.end()) kept.push_back(axis);
+      order.add(axis);
+      if (std::find(v.attrs.begin(), v.attrs.end(), axis) == v.attrs.end()) kept.add(axis);
     }
     const std::vector<std::int64_t> last = to_last(rank);
-    for (std::size_t k = 0; k < kept.size(); ++k)
-      order[static_cast<std::size_t>(kept[k])] = kept[static_cast<std::size_t>(last[k])];
+    for (const AxisId k : kept.ids()) order[kept[k]] = kept[last[k.index()]];
     v.in[0] = builder.permute(operand, order).id;
   } else {
     return builder.insert(std::move(v));

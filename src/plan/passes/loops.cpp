@@ -48,7 +48,7 @@ void reorder(Graph& graph, const std::vector<ValueId>& order) {
 void merge(Graph& graph, const std::vector<ValueId>& loops) {
   Values& values = graph.values;
   Value& all = values[loops.front()];
-  Loop merged = *graph.loops[static_cast<std::size_t>(all.number)];
+  Loop merged = graph.loop(all.number);
   std::vector<ValueId> operands;
   const auto add_operands = [&](const Value& v) {
     for (const ValueId in : v.in) {
@@ -59,7 +59,7 @@ void merge(Graph& graph, const std::vector<ValueId>& loops) {
   std::map<ValueId, int> first_result;  // by loop
   for (std::size_t n = 1; n < loops.size(); ++n) {
     Value& other = values[loops[n]];
-    const Loop& loop = *graph.loops[static_cast<std::size_t>(other.number)];
+    const Loop& loop = graph.loop(other.number);
     add_operands(other);
     const int first = merged.results();
     first_result[loops[n]] = first;
@@ -95,7 +95,7 @@ void merge_loops(Graph& graph) {
   for (const ValueId id : graph.values.ids()) {
     const Value& v = graph.values[id];
     if (!is_loop(v)) continue;
-    const Loop& loop = *graph.loops[static_cast<std::size_t>(v.number)];
+    const Loop& loop = graph.loop(v.number);
     auto& loops = alike[{depth[id], v.epoch, v.phase, loop.length.hint(), loop.length.expression(),
                          loop.text}];
     loops.push_back(id);

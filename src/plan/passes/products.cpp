@@ -32,9 +32,9 @@ void turn_products(Graph& graph) {
   for (Value& v : values) {
     if (v.kind != ValueKind::Permute) continue;
     const Value& product = values[v.in[0]];
-    const std::vector<Extent> turned =
+    const std::vector<Extent> transposed =
         v.shape.rank() == 2 ? std::vector<Extent>{1, 0} : std::vector<Extent>{0, 2, 1};
-    if (!is_matmul(product) || uses[v.in[0]] != 1 || v.attrs != turned) continue;
+    if (!is_matmul(product) || uses[v.in[0]] != 1 || v.attrs != transposed) continue;
     const MatmulAttributes before = MatmulAttributes::of(product);
     v.kind = ValueKind::Call;
     v.call = product.call;

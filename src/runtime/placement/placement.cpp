@@ -42,8 +42,8 @@ struct Policy {
   Placement placement = Placement::as_written;
   std::int64_t threshold = 0;
   DeviceEntry* gpu = nullptr;  // null if there is no GPU
-  const Reckoning* reckoning = nullptr;
-  std::uint32_t edition = 0;  // edition of the figures behind `reckoning`
+  const CostModel* model = nullptr;
+  std::uint32_t edition = 0;  // edition of the figures behind `model`
 };
 VOLTA_INITIAL_EXEC constinit thread_local Policy policy_of_thread;
 
@@ -68,14 +68,14 @@ const Policy& policy() {
   return policy;
 }
 
-const Reckoning& reckoning_of(DeviceEntry& gpu) {
+const CostModel& cost_model_of(DeviceEntry& gpu) {
   Policy& policy = policy_of_thread;
-  if (policy.gpu != &gpu) return reckoning(gpu);
-  if (policy.reckoning == nullptr || policy.edition != figures_edition()) [[unlikely]] {
+  if (policy.gpu != &gpu) return cost_model(gpu);
+  if (policy.model == nullptr || policy.edition != figures_edition()) [[unlikely]] {
     policy.edition = figures_edition();
-    policy.reckoning = &reckoning(gpu);
+    policy.model = &cost_model(gpu);
   }
-  return *policy.reckoning;
+  return *policy.model;
 }
 
 // ---- Moving operands to the device of an operation.
@@ -397,24 +397,24 @@ std::vector<Move> moves_to(const DeviceEntry& entry, std::span<const Borrowed> i
 // Chooses the device that finishes the operation first. The seconds missed by not moving a value
 // are summed in the value; once they exceed the cost of the move, the value moves.
 DeviceEntry& cheaper(const Unplaced& operation, const OperationCost& cost, DeviceEntry& cpu,
-                     DeviceEntry& gpu, const Reckoning& reckoning) {
+                     DeviceEntry& gpu, const CostModel& model) {
   const bool on_gpu = cost.gpu != nullptr;
-  if (on_gpu && !cost.on_cpu && cost.bytes <= reckoning.stay_bytes &&
-      cost.multiplications <= reckoning.stay_multiplications)
+  if (on_gpu && !cost.on_cpu && cost.bytes <= model.stay_bytes &&
+      cost.multiplications <= model.stay_multiplications)
     return gpu;
-  if (!on_gpu && cost.bytes <= reckoning.small_bytes &&
-      cost.multiplications <= reckoning.small_multiplications &&
-      cost.functions <= reckoning.small_functions)
+  if (!on_gpu && cost.bytes <= model.small_bytes &&
+      cost.multiplications <= model.small_multiplications &&
+      cost.functions <= model.small_functions)
     return cpu;
   // A differentiated operation is followed by about two operations of the backward pass.
   const double times = cost.differentiated ? 3 : 1;
-  const PlacementFigures& figures = reckoning.figures;
+  const PlacementFigures& figures = model.figures;
   const double cpu_work =
-      times * Reckoning::whole(figures.cpu, cost.bytes, cost.multiplications, cost.functions);
+      times * CostModel::whole(figures.cpu, cost.bytes, cost.multiplications, cost.functions);
   const double gpu_work =
       times *
-      (on_gpu ? reckoning.marginal_gpu(cost.bytes, cost.multiplications, cost.functions)
-              : Reckoning::whole(figures.gpu, cost.bytes, cost.multiplications, cost.functions));
+      (on_gpu ? model.marginal_gpu(cost.bytes, cost.multiplications, cost.functions)
+              : CostModel::whole(figures.gpu, cost.bytes, cost.multiplications, cost.functions));
   double up = 0, down = 0;
   const std::vector<Move> uploads = moves_to(gpu, operation.inputs, cost.differentiated, figures);
   for (const Move& move : uploads) {
@@ -466,7 +466,7 @@ DeviceEntry& wanted_device(const Unplaced& operation, const OperationCost& cost,
     case Placement::automatic:
       return on_gpu || cost.elements >= policy.threshold ? gpu : cpu;
     case Placement::by_cost:
-      return cheaper(operation, cost, cpu, gpu, reckoning_of(gpu));
+      return cheaper(operation, cost, cpu, gpu, cost_model_of(gpu));
     case Placement::minimize_transfers:
       break;
   }
@@ -553,12 +553,12 @@ Device placed_creation(const Shape& shape, DType dtype, bool from_host) {
   if (policy.placement == Placement::automatic)
     return shape.numel() >= policy.threshold ? gpu : Device::cpu();
   if (policy.placement != Placement::by_cost || from_host) return Device::cpu();
-  const PlacementFigures& figures = reckoning_of(*policy.gpu).figures;
+  const PlacementFigures& figures = cost_model_of(*policy.gpu).figures;
   // A tensor is created once but used often, so the choice depends on the cost of the simplest
   // operation that reads and writes it. The tensor moves later if other operations are cheaper
   // elsewhere.
   const double bytes = 2 * bytes_of(shape, dtype);
-  return Reckoning::whole(figures.gpu, bytes, 0, 0) < Reckoning::whole(figures.cpu, bytes, 0, 0)
+  return CostModel::whole(figures.gpu, bytes, 0, 0) < CostModel::whole(figures.cpu, bytes, 0, 0)
              ? gpu
              : Device::cpu();
 }

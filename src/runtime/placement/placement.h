@@ -16,8 +16,8 @@ using PlacementChooser = DeviceEntry* (*)(OpId op);
 VOLTA_BACKEND_API void set_placement_chooser(PlacementChooser chooser);
 
 // Placement figures with thresholds derived from them.
-struct Reckoning {
-  explicit Reckoning(PlacementFigures figures);
+struct CostModel {
+  explicit CostModel(PlacementFigures figures);
 
   // The seconds of an operation on a GPU that already has work: without start-up and wait.
   double marginal_gpu(double bytes, double multiplications, double functions) const;
@@ -31,7 +31,7 @@ struct Reckoning {
   double small_bytes, small_multiplications, small_functions;
 };
 // The current figures of a GPU. The returned object is never destroyed.
-const Reckoning& reckoning(DeviceEntry& gpu);
+const CostModel& cost_model(DeviceEntry& gpu);
 // A number that changes with every change of the figures.
 std::uint32_t figures_edition();
 

@@ -155,10 +155,10 @@ PlacementFigures without_measuring(DeviceEntry& gpu) {
 
 struct Known {
   platform::ForkRecursiveMutex lock;
-  std::map<const DeviceEntry*, const Reckoning*> current;
+  std::map<const DeviceEntry*, const CostModel*> current;
   std::set<const DeviceEntry*> unmeasured;  // devices that could not be measured for lack of memory
   // Never freed, because threads may still use earlier ones.
-  std::vector<std::unique_ptr<const Reckoning>> all;
+  std::vector<std::unique_ptr<const CostModel>> all;
 };
 Known& known() {
   static auto* table = new Known;
@@ -166,11 +166,11 @@ Known& known() {
 }
 std::atomic<std::uint32_t> edition{0};
 
-const Reckoning& keep(const DeviceEntry& gpu, PlacementFigures figures) {
+const CostModel& keep(const DeviceEntry& gpu, PlacementFigures figures) {
   Known& table = known();
   const std::lock_guard guard(table.lock);
   table.unmeasured.erase(&gpu);
-  table.all.push_back(std::make_unique<const Reckoning>(std::move(figures)));
+  table.all.push_back(std::make_unique<const CostModel>(std::move(figures)));
   return *(table.current[&gpu] = table.all.back().get());
 }
 
@@ -187,7 +187,7 @@ constexpr double kLaunchSeconds = 2e-6;
 
 }  // namespace
 
-Reckoning::Reckoning(PlacementFigures given) : figures(std::move(given)) {
+CostModel::CostModel(PlacementFigures given) : figures(std::move(given)) {
   const double limit = figures.download.seconds(0);
   stay_bytes = amount_below(limit, [&](double bytes) { return marginal_gpu(bytes, 0, 0); });
   stay_multiplications =
@@ -202,7 +202,7 @@ Reckoning::Reckoning(PlacementFigures given) : figures(std::move(given)) {
                    [&](double count) { return figures.cpu.products.seconds(count); });
 }
 
-double Reckoning::whole(const DeviceTimes& times, double bytes, double multiplications,
+double CostModel::whole(const DeviceTimes& times, double bytes, double multiplications,
                         double functions) {
   double seconds = times.memory.seconds(bytes);
   if (multiplications > 0) seconds = std::max(seconds, times.products.seconds(multiplications));
@@ -210,7 +210,7 @@ double Reckoning::whole(const DeviceTimes& times, double bytes, double multiplic
   return seconds;
 }
 
-double Reckoning::marginal_gpu(double bytes, double multiplications, double functions) const {
+double CostModel::marginal_gpu(double bytes, double multiplications, double functions) const {
   const auto more = [](const TimeCurve& curve, double amount) {
     return amount > 0 ? curve.seconds(amount) - curve.seconds(0) : 0;
   };
@@ -220,7 +220,7 @@ double Reckoning::marginal_gpu(double bytes, double multiplications, double func
                    more(times.functions, functions)});
 }
 
-const Reckoning& reckoning(DeviceEntry& gpu) {
+const CostModel& cost_model(DeviceEntry& gpu) {
   Known& table = known();
   const std::lock_guard guard(table.lock);
   const auto found = table.current.find(&gpu);
@@ -232,7 +232,7 @@ const Reckoning& reckoning(DeviceEntry& gpu) {
         fmt::format("{}: placement by cost goes by figures that were not measured: {}",
                     to_string(gpu.device),
                     std::string(error.what()).substr(0, std::string(error.what()).find('\n'))));
-    const Reckoning& nominal = keep(gpu, without_measuring(gpu));
+    const CostModel& nominal = keep(gpu, without_measuring(gpu));
     table.unmeasured.insert(&gpu);
     return nominal;
   }
@@ -256,7 +256,7 @@ std::uint32_t figures_edition() { return edition.load(std::memory_order_acquire)
 PlacementFigures placement_figures(Device gpu) {
   require_gpu("placement_figures", gpu);
   graph::measure_if_not(device_entry(gpu));
-  return graph::reckoning(device_entry(gpu)).figures;
+  return graph::cost_model(device_entry(gpu)).figures;
 }
 
 void set_placement_figures(Device gpu, PlacementFigures figures) {

@@ -83,7 +83,7 @@ const ReportAtExit report_at_exit;
 TransferReason::TransferReason(const char* reason, SourceLocation place, const char* op)
     : reason_(reason),
       op_(op),
-      place_(graph::told_place(place)),
+      place_(graph::reported_place(place)),
       outermost_(current_reason == nullptr) {
   if (outermost_) current_reason = this;
 }

@@ -66,22 +66,22 @@ int size_class(std::int64_t extent) {
 
 // ---- The choices made by this process, for tuned_choices().
 
-struct Told {
+struct MadeChoices {
   platform::ForkMutex mutex;
   std::vector<TunedChoice> choices;
   std::set<std::string> keys;
 };
-Told& told() {
-  static Told told;
-  return told;
+MadeChoices& made_choices() {
+  static MadeChoices all;
+  return all;
 }
 
-void tell(const ChoiceKey& choice_key, TunedChoice choice) {
-  const std::lock_guard lock(told().mutex);
-  if (!told().keys.insert(choice_key.machine + "\n" + choice_key.what).second) return;
+void record_choice(const ChoiceKey& choice_key, TunedChoice choice) {
+  const std::lock_guard lock(made_choices().mutex);
+  if (!made_choices().keys.insert(choice_key.machine + "\n" + choice_key.what).second) return;
   choice.device = choice_key.device;
   choice.what = choice_key.label;
-  told().choices.push_back(std::move(choice));
+  made_choices().choices.push_back(std::move(choice));
 }
 
 // ---- Candidates.
@@ -329,7 +329,7 @@ void tune_group(Backend& backend, int device, const PlanSteps& plan, const Group
     choice.chosen = names[*known];
     choice.source = source_of(source);
     apply(backend, device, group, choice.chosen);
-    return tell(group.choice_key, std::move(choice));
+    return record_choice(group.choice_key, std::move(choice));
   }
   if (unknown == Unknown::Leave) return;
   const double left = tuning_seconds_left();
@@ -339,7 +339,7 @@ void tune_group(Backend& backend, int device, const PlanSteps& plan, const Group
   if (!may_time || left <= 0) {
     // This process keeps the default, even if later plans have time for tuning.
     use_candidate(group.choice_key, names.front());
-    return tell(group.choice_key, std::move(choice));
+    return record_choice(group.choice_key, std::move(choice));
   }
   const double start = now();
   std::optional<Decision> decision;
@@ -352,7 +352,7 @@ void tune_group(Backend& backend, int device, const PlanSteps& plan, const Group
   spend_tuning_seconds(now() - start);
   if (!decision) {
     use_candidate(group.choice_key, names.front());
-    return tell(group.choice_key, std::move(choice));
+    return record_choice(group.choice_key, std::move(choice));
   }
   choice.chosen = names[decision->chosen];
   choice.source = TuningSource::Timed;
@@ -360,7 +360,7 @@ void tune_group(Backend& backend, int device, const PlanSteps& plan, const Group
   choice.chosen_seconds = decision->chosen_seconds;
   remember_candidate(group.choice_key, choice.chosen);  // before the first use of the choice
   apply(backend, device, group, choice.chosen);
-  tell(group.choice_key, std::move(choice));
+  record_choice(group.choice_key, std::move(choice));
 }
 
 }  // namespace
@@ -413,8 +413,8 @@ void tune(Backend& backend, int device, PlanSteps& plan, Unknown unknown) {
 namespace volta {
 
 std::vector<TunedChoice> tuned_choices() {
-  const std::lock_guard lock(plan::told().mutex);
-  return plan::told().choices;
+  const std::lock_guard lock(plan::made_choices().mutex);
+  return plan::made_choices().choices;
 }
 
 }  // namespace volta
