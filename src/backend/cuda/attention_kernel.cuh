@@ -49,16 +49,17 @@ struct SoftmaxRows {
       }
     }
   }
-  // Turns scores into weights.
-  VOLTA_DEVICE void weigh(float (&s)[V::kTiles][V::kStep / 8][4]) {
+  // Turns scores, times `scale`, into weights.
+  VOLTA_DEVICE void weigh(float (&s)[V::kTiles][V::kStep / 8][4], float scale) {
     VOLTA_UNROLL
     for (int t = 0; t < V::kTiles; ++t) {
       VOLTA_UNROLL
       for (int half = 0; half < 2; ++half) {
-        float largest = top[t][half];
+        float largest = -infinity();
         VOLTA_UNROLL
         for (int n = 0; n < V::kStep / 8; ++n)
           largest = larger(largest, larger(s[t][n][2 * half], s[t][n][2 * half + 1]));
+        largest = larger(top[t][half], largest * scale);
         largest = larger(largest, exchanged(largest, 1));
         largest = larger(largest, exchanged(largest, 2));
         const float base = largest == -infinity() ? 0.0f : largest;
@@ -69,7 +70,7 @@ struct SoftmaxRows {
         for (int n = 0; n < V::kStep / 8; ++n) {
           VOLTA_UNROLL
           for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            s[t][n][i] = exp2_of(s[t][n][i] - base);
+            s[t][n][i] = exp2_of(s[t][n][i] * scale - base);
             added += s[t][n][i];
           }
         }
@@ -134,23 +135,29 @@ VOLTA_DEVICE void forward(const u16* q, const u16* k, const u16* v, const void* 
 
   SoftmaxRows<V> rows;
   rows.begin();
-  const u32 own_queries = shared + at<V>(row - work.first, 0) + by_rows<V>(lane);
+  const float scale = late_scale<V>(n);
+  wait_for_copies();
+  synchronize();
+  OwnRows<V, V::kSize * V::kTiles <= 128> own;
+  own.take(shared + at<V>(row - work.first, 0) + by_rows<V>(lane));
   u32 present = blocks;
   VOLTA_NO_UNROLL
   for (int first = 0; first < seen; first += V::kBlock) {
-    wait_for_copies();
-    synchronize();
+    if (first > 0) {
+      wait_for_copies();
+      synchronize();
+    }
     if (first + V::kBlock < seen) {
       copy_block(first + V::kBlock, 2 * blocks + 2 * kBlockBytes - present);
       end_copies();
     }
     if (row < n.queries && (!V::causal() || first < row + 16 * V::kTiles)) {
       float s[V::kTiles][V::kStep / 8][4];
-      multiply_rows<V>(s, own_queries, present + by_columns<V>(lane));
+      multiply_rows<V>(s, own, present + by_columns<V>(lane));
       const int last = first + V::kBlock - 1;
       finish_scores<V, false>(s, {row + (lane >> 2), first + 2 * (lane & 3)}, n, mask,
                               last >= key_count || (V::causal() && last > row));
-      rows.weigh(s);
+      rows.weigh(s, scale);
       add_product<V, V::kSize>(rows.output, s, present + kBlockBytes + by_rows<V>(lane));
     }
     present = 2 * blocks + 2 * kBlockBytes - present;
@@ -204,12 +211,12 @@ VOLTA_DEVICE void sum_rows(u32 to, float* sums, const u16* output, i64 output_st
   }
 }
 
-// Turns scores s and gains d of a region into weights, in s, and gradients of scores, in d. The
+// Turns scores s (times `late`) and gains d into weights, in s, and gradients of scores, in d. The
 // logarithms (in units of the binary one) and sums are those of row i / 2 of a tile or, if rows are
 // keys, those of each column.
 template <class V, class OfQuery>
 VOLTA_DEVICE void differentiate(float (&s)[V::kTiles][V::kStep / 8][4],
-                                float (&d)[V::kTiles][V::kStep / 8][4], float scale,
+                                float (&d)[V::kTiles][V::kStep / 8][4], float late, float scale,
                                 const OfQuery& of_query) {
   VOLTA_UNROLL
   for (int k = 0; k < V::kStep / 8; ++k) {
@@ -217,7 +224,7 @@ VOLTA_DEVICE void differentiate(float (&s)[V::kTiles][V::kStep / 8][4],
     for (int t = 0; t < V::kTiles; ++t) {
       VOLTA_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const float p = exp2_of(s[t][k][i] - of_query.log(t, k, i));
+        const float p = exp2_of(s[t][k][i] * late - of_query.log(t, k, i));
         s[t][k][i] = p;
         d[t][k][i] = p * scale * (d[t][k][i] - of_query.sum(t, k, i));
       }
@@ -280,8 +287,10 @@ VOLTA_DEVICE void queries_gradient(const u16* q, const u16* k, const u16* v, con
   }
   float total[V::kTiles][V::kSize / 8][4];
   clear(total);
-  const float scale = static_cast<float>(n.scale);
-  const u32 own_queries = shared + at<V>(row - work.first, 0) + by_rows<V>(lane);
+  const float scale = static_cast<float>(n.scale), late = late_scale<V>(n);
+  OwnRows<V, false> own_queries, own_gains;
+  own_queries.take(shared + at<V>(row - work.first, 0) + by_rows<V>(lane));
+  own_gains.take(own_queries.place + kQueryBytes);
   u32 present = blocks;
   VOLTA_NO_UNROLL
   for (int first = 0; first < seen; first += V::kBlock) {
@@ -299,10 +308,10 @@ VOLTA_DEVICE void queries_gradient(const u16* q, const u16* k, const u16* v, con
         const u32 here = present + at<V>(step, 0);
         float s[V::kTiles][V::kStep / 8][4], d[V::kTiles][V::kStep / 8][4];
         multiply_rows<V>(s, own_queries, here + by_columns<V>(lane));
-        multiply_rows<V>(d, own_queries + kQueryBytes, here + kBlockBytes + by_columns<V>(lane));
+        multiply_rows<V>(d, own_gains, here + kBlockBytes + by_columns<V>(lane));
         finish_scores<V, false>(s, {row + (lane >> 2), key + 2 * (lane & 3)}, n, mask,
                                 last >= key_count || (V::causal() && last > row));
-        differentiate<V>(s, d, scale, own);
+        differentiate<V>(s, d, late, scale, own);
         add_product<V, V::kSize>(total, d, here + by_rows<V>(lane));
       }
     }
@@ -377,8 +386,10 @@ VOLTA_DEVICE void keys_gradient(const u16* q, const u16* k, const u16* v, const 
   } else {
     head = end_head;
   }
-  const float scale = static_cast<float>(n.scale);
-  const u32 own_keys = shared + at<V>(row - first_key, 0) + by_rows<V>(lane);
+  const float scale = static_cast<float>(n.scale), late = late_scale<V>(n);
+  OwnRows<V, false> own_keys, own_values;
+  own_keys.take(shared + at<V>(row - first_key, 0) + by_rows<V>(lane));
+  own_values.take(own_keys.place + kKeyBytes);
   u32 present = blocks;
   VOLTA_NO_UNROLL
   while (head < end_head) {
@@ -401,11 +412,12 @@ VOLTA_DEVICE void keys_gradient(const u16* q, const u16* k, const u16* v, const 
         const u32 here = present + at<V>(step, 0);
         float s[V::kTiles][V::kStep / 8][4], d[V::kTiles][V::kStep / 8][4];
         multiply_rows<V>(s, own_keys, here + by_columns<V>(lane));
-        multiply_rows<V>(d, own_keys + kKeyBytes, here + kBlockBytes + by_columns<V>(lane));
+        multiply_rows<V>(d, own_values, here + kBlockBytes + by_columns<V>(lane));
         finish_scores<V, true>(s, {row + (lane >> 2), query + 2 * (lane & 3)}, n, mask,
                                V::causal() && query < row + 16 * V::kTiles - 1);
         const u32 of_lane = static_cast<u32>(4 * (step + 2 * (lane & 3)));
-        differentiate<V>(s, d, scale, OfColumns{present + 2 * kBlockBytes + of_lane, V::kBlock});
+        differentiate<V>(s, d, late, scale,
+                         OfColumns{present + 2 * kBlockBytes + of_lane, V::kBlock});
         const u32 columns = here + by_rows<V>(lane) + at<V>(0, first_column);
         add_product<V, kColumns>(values_total, s, columns + kBlockBytes);
         add_product<V, kColumns>(keys_total, d, columns);

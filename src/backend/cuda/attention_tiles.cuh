@@ -104,9 +104,34 @@ VOLTA_DEVICE constexpr u32 at(int row, int column) {
   return static_cast<u32>(row * kPitch<V> + column * 2);
 }
 
-// c = a b^T for a warp's rows of `a` and kStep rows of `b`, both in shared memory.
-template <class V>
-VOLTA_DEVICE void multiply_rows(float (&c)[V::kTiles][V::kStep / 8][4], u32 a, u32 b) {
+// A warp's rows as the left operand of products: where they lie in shared memory, or the rows
+// themselves if a product with few columns would wait for them.
+template <class V, bool kHeld>
+struct OwnRows {
+  u32 place;
+  u32 held[kHeld ? V::kTiles : 1][kHeld ? V::kSize / 16 : 1][4];
+
+  VOLTA_DEVICE void take(u32 from) {
+    place = from;
+    if (!kHeld) return;
+    VOLTA_UNROLL
+    for (int t = 0; t < V::kTiles; ++t) {
+      VOLTA_UNROLL
+      for (int k = 0; k < V::kSize; k += 16)
+        load_matrices(held[kHeld ? t : 0][kHeld ? k / 16 : 0], place + at<V>(16 * t, k));
+    }
+  }
+  VOLTA_DEVICE void load(u32 (&to)[4], int t, int k) const {
+    if (!kHeld) return load_matrices(to, place + at<V>(16 * t, k));
+    VOLTA_UNROLL
+    for (int i = 0; i < 4; ++i) to[i] = held[kHeld ? t : 0][kHeld ? k / 16 : 0][i];
+  }
+};
+
+// c = a b^T for a warp's own rows and kStep rows of `b`, which lie in shared memory.
+template <class V, bool kHeld>
+VOLTA_DEVICE void multiply_rows(float (&c)[V::kTiles][V::kStep / 8][4], const OwnRows<V, kHeld>& a,
+                                u32 b) {
   VOLTA_UNROLL
   for (int t = 0; t < V::kTiles; ++t) {
     VOLTA_UNROLL
@@ -119,7 +144,7 @@ VOLTA_DEVICE void multiply_rows(float (&c)[V::kTiles][V::kStep / 8][4], u32 a, u
   for (int k = 0; k < V::kSize; k += 16) {
     u32 left[V::kTiles][4];
     VOLTA_UNROLL
-    for (int t = 0; t < V::kTiles; ++t) load_matrices(left[t], a + at<V>(16 * t, k));
+    for (int t = 0; t < V::kTiles; ++t) a.load(left[t], t, k);
     VOLTA_UNROLL
     for (int n = 0; n < V::kStep / 16; ++n) {
       u32 right[4];
@@ -215,25 +240,27 @@ VOLTA_DEVICE int row_of(const Region& at, int tile, int i) {
 }
 VOLTA_DEVICE int column_of(const Region& at, int n, int i) { return at.column + 8 * n + i % 2; }
 
-// Scales the scores to units of the binary logarithm and applies the mask. Those of keys that a
-// query does not see, or that do not exist, become -inf. kKeysFirst: rows are keys.
+// Scores without a mask are scaled where they are used, if the scale is positive: a product and a
+// sum are then one instruction, and the largest score is still the largest. Returns that scale, in
+// units of the binary logarithm; 1 if finish_scores applies it.
+template <class V>
+VOLTA_DEVICE float late_scale(const Numbers& n) {
+  const float scale = static_cast<float>(n.scale) * kLog2E;
+  return V::mask() == Mask::None && scale > 0 ? scale : 1.0f;
+}
+
+// Scales the scores to units of the binary logarithm unless that is done late, and applies the
+// mask. Those of keys that a query does not see, or that do not exist, become -inf. kKeysFirst:
+// rows are keys.
 template <class V, bool kKeysFirst>
 VOLTA_DEVICE void finish_scores(float (&s)[V::kTiles][V::kStep / 8][4], const Region& region,
                                 const Numbers& n, const HeadMask& mask, bool at_edge) {
   const float nothing = -infinity();
-  const float scale = static_cast<float>(n.scale) * kLog2E;
+  const float whole = static_cast<float>(n.scale) * kLog2E;
+  const bool late = V::mask() == Mask::None && whole > 0;
+  const float scale = late ? 1.0f : whole;
   const int queries = static_cast<int>(n.queries), keys = static_cast<int>(n.keys);
-  if (V::mask() == Mask::None && !at_edge) {
-    VOLTA_UNROLL
-    for (int t = 0; t < V::kTiles; ++t) {
-      VOLTA_UNROLL
-      for (int k = 0; k < V::kStep / 8; ++k) {
-        VOLTA_UNROLL
-        for (int i = 0; i < 4; ++i) s[t][k][i] *= scale;
-      }
-    }
-    return;
-  }
+  if (late && !at_edge) return;
   VOLTA_UNROLL
   for (int k = 0; k < V::kStep / 8; ++k) {
     VOLTA_UNROLL

@@ -117,11 +117,11 @@ void run_body(const Body& body) {
                    runs_as<Emulated<96, 4, 2, 64, 64, 1>>(body) ||
                    runs_as<Emulated<96, 4, 2, 32, 32, 1>>(body) ||
                    runs_as<Emulated<96, 4, 1, 32, 32, 1>>(body) ||
-                   runs_as<Emulated<96, 8, 1, 64, 32, 1>>(body) ||
+                   runs_as<Emulated<96, 8, 1, 64, 64, 1>>(body) ||
                    runs_as<Emulated<128, 4, 2, 64, 64, 1>>(body) ||
                    runs_as<Emulated<128, 4, 2, 32, 32, 1>>(body) ||
                    runs_as<Emulated<128, 4, 1, 32, 32, 1>>(body) ||
-                   runs_as<Emulated<128, 8, 1, 64, 32, 1>>(body) ||
+                   runs_as<Emulated<128, 8, 1, 64, 64, 1>>(body) ||
                    runs_as<Emulated<192, 4, 1, 32, 32, 1>>(body) ||
                    runs_as<Emulated<192, 4, 1, 32, 32, 2>>(body) ||
                    runs_as<Emulated<192, 2, 1, 16, 16, 1>>(body) ||
