@@ -58,6 +58,23 @@ if(build_opencl)
   target_link_libraries(volta_opencl PRIVATE OpenCL::OpenCL)
 endif()
 
+# The text of the attention kernels as a string of C++. Tests use it too, so it is made in every build.
+set(kernel_text)
+foreach(part attention_primitives attention_tiles attention_kernel)
+  set(kernel_file ${PROJECT_SOURCE_DIR}/src/backend/cuda/${part}.cuh)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel_file})
+  file(READ ${kernel_file} part_text)
+  string(APPEND kernel_text "${part_text}")
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/backend/cuda/attention_text.h @ONLY CONTENT
+  "// Made from src/backend/cuda/attention_*.cuh.
+#pragma once
+
+namespace volta::cuda {
+inline constexpr const char* kAttentionText = R\"kernel(@kernel_text@)kernel\";
+}  // namespace volta::cuda
+")
+
 # Only headers are needed: the driver, NVRTC and cuBLASLt are opened at run time.
 set(missing)
 if(VOLTA_CUDA)

@@ -189,10 +189,10 @@ class VOLTA_BACKEND_API Backend {
   // Products of at most this many multiplications become sums in kernels, fused with their
   // neighbours, instead of library calls.
   virtual std::int64_t small_product(int /*device*/) const { return std::int64_t{1} << 16; }
-  // Whether a library of the backend takes a call of these sizes, with its epilogue (bias, ReLU).
-  // Buffers and strides are not known yet. Convolutions and attention that no library takes are
-  // lowered to kernels and products; a product is asked about only if it has an epilogue, and a
-  // sort never.
+  // Whether a library takes a call of these sizes, with its epilogue (bias, ReLU), or the backend's
+  // own kernels do (attention). Buffers and strides are not known yet. Convolutions and attention
+  // that neither takes are lowered to kernels and products; a product is asked about only if it has
+  // an epilogue, and a sort never.
   virtual CallSupport takes(int /*device*/, const plan::Step& /*step*/) { return {}; }
   virtual DeviceFigures figures(int /*device*/) const { return {}; }
   // Identifies the device with its driver and compiler. Timings taken under another fingerprint are

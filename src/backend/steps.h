@@ -247,17 +247,25 @@ struct SortStep {
 // logarithms of the sums of exponentials [batch, heads, queries], f32. The gradient step reads q,
 // k, v, the output, its gradient (both like q) and the logarithms, and writes the gradients of q, k
 // and v [batch, length, heads, size]. Results marked in heads_first are written as [batch, heads,
-// length, size].
+// length, size]. A mask, which is the last operand, has strides in [batch, heads, queries, keys],
+// those of broadcast axes 0. A boolean one hides the keys where it is false, another one is added
+// to the scores. Where a query sees no key, the output is 0 and the logarithm +inf.
 struct AttentionStep {
   struct Operand {
     BufferRef buffer;
     std::array<std::int64_t, 4> strides{};  // elements
     std::int64_t offset = 0;                // elements
   };
+  // What runs the step: a library, made ready for its exact sizes, or kernels of the backend, which
+  // take all sizes as arguments.
+  enum class By : std::uint8_t { Library, Kernels };
+  By by = By::Library;
   bool gradient = false, causal = false;
-  bool deterministic = true;  // the gradient has the same bits in every run
-  unsigned heads_first = 0;   // one bit per result
-  DType dtype = DType::f16;   // of everything except the logarithms
+  bool masked = false;
+  DType mask = DType::boolean;  // of the mask, if there is one
+  bool deterministic = true;    // the gradient has the same bits in every run
+  unsigned heads_first = 0;     // one bit per result
+  DType dtype = DType::f16;     // of everything except the logarithms
   double scale = 1;
   std::int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, size = 0;
   std::uint64_t workspace_bytes = 0;
@@ -280,7 +288,7 @@ struct AttentionStep {
   }
 
   // See ConvStep::numbers.
-  using Numbers = std::array<std::int64_t, 12>;
+  using Numbers = std::array<std::int64_t, 15>;
   Numbers numbers() const {
     return {static_cast<std::int64_t>(dtype),
             gradient,
@@ -293,7 +301,10 @@ struct AttentionStep {
             kv_heads,
             queries,
             keys,
-            size};
+            size,
+            static_cast<std::int64_t>(by),
+            masked,
+            static_cast<std::int64_t>(mask)};
   }
   static AttentionStep of(std::span<const std::int64_t, std::tuple_size_v<Numbers>> numbers) {
     AttentionStep s;
@@ -309,6 +320,9 @@ struct AttentionStep {
     s.queries = numbers[9];
     s.keys = numbers[10];
     s.size = numbers[11];
+    s.by = static_cast<By>(numbers[12]);
+    s.masked = numbers[13] != 0;
+    s.mask = static_cast<DType>(numbers[14]);
     return s;
   }
 };

@@ -1,6 +1,11 @@
 // Attention as one library call that reads its operands where they are in memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "support/test_device.h"
 #include "volta/volta.h"
 
@@ -100,6 +105,85 @@ TEST(AttentionSteps, OperandsAreReadWhereTheyLie) {
   const Explanation plan = explain(attention());
   EXPECT_EQ(plan.kernels(), 0);
   EXPECT_EQ(plan.library_calls(), 1);
+}
+
+// What a computation adds to the counters.
+template <class Compute>
+Counters counted(Compute compute) {
+  const Counters before = counters();
+  compute();
+  Counters after = counters();
+  after.plans_built -= before.plans_built;
+  after.compilations -= before.compilations;
+  after.kernels_loaded -= before.kernels_loaded;
+  after.library_calls -= before.library_calls;
+  after.launches -= before.launches;
+  return after;
+}
+
+// From the second length on, attention runs in kernels whose sizes are arguments: further lengths
+// build no plan, compile nothing and call no library.
+TEST(AttentionSteps, FurtherLengthsCompileNothing) {
+  if (test_device().type() != DeviceType::cuda) GTEST_SKIP() << "kernels of the CUDA backend";
+  for (const bool padded : {false, true}) {
+    empty_cache(test_device());
+    std::uint64_t number = 0;
+    for (const std::int64_t length : {96, 104, 112, 120, 88}) {
+      std::vector<Tensor> leaves;
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        leaves.push_back(noise({2, 4, length, 64}, i, DType::bf16));
+        leaves.back().set_requires_grad(true);
+      }
+      const Tensor g = noise({2, 4, length, 64}, 3, DType::bf16);
+      AttentionOptions options{.causal = true};
+      if (padded) {
+        const Tensor lengths =
+            from_vector<std::int64_t>({length, length / 2}, {2}, {.device = test_device()});
+        options.mask = nn::padding_mask(lengths, length).reshape({2, 1, 1, length}).eval();
+      }
+      const Counters work = counted([&] {
+        const Tensor y = scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], options);
+        y.backward(g);
+        leaves[2].grad().eval();  // with everything else that is held
+      });
+      if (++number > 2) {
+        EXPECT_EQ(work.plans_built, 0u) << "length " << length;
+        EXPECT_EQ(work.compilations + work.kernels_loaded, 0u) << "length " << length;
+      }
+      // The first length without a mask may be a library's.
+      if (number > 1 || padded) {
+        EXPECT_EQ(work.library_calls, 0u) << "length " << length;
+        EXPECT_EQ(work.launches, 3u) << "one forward, two for the gradients";
+      }
+    }
+  }
+}
+
+// A transformer block as well, causal or with padding.
+TEST(AttentionSteps, FurtherLengthsOfABlockBuildNoPlans) {
+  if (test_device().type() != DeviceType::cuda) GTEST_SKIP() << "kernels of the CUDA backend";
+  for (const bool padded : {false, true}) {
+    empty_cache(test_device());
+    nn::TransformerBlock block(128, 4,
+                               {.causal = !padded, .dtype = DType::bf16, .device = test_device()});
+    const NoGrad no_grad;
+    std::uint64_t number = 0;
+    for (const std::int64_t length : {96, 104, 112, 120, 88}) {
+      const Tensor x = noise({2, length, 128}, 1, DType::bf16);
+      nn::AttendOptions options;
+      if (padded) {
+        options.key_padding_mask = noise({2, length}, 2, DType::f32).gt(0.5).eval();
+      }
+      const Counters work = counted([&] { block(x, options).eval(); });
+      if (++number > 2) {
+        EXPECT_EQ(work.plans_built, 0u) << "length " << length;
+        EXPECT_EQ(work.compilations + work.kernels_loaded, 0u) << "length " << length;
+      }
+      if (number < 5) continue;
+      const Explanation plan = explain(block(x, options));
+      EXPECT_EQ(std::ranges::count(plan.steps, "attention", &StepInfo::kind), 1) << plan;
+    }
+  }
 }
 
 }  // namespace

@@ -53,11 +53,17 @@ TEST(LibraryCalls, StepsComeBackFromTheirNumbers) {
   AttentionStep attention;
   attention.gradient = attention.causal = true;
   attention.heads_first = 5;
+  attention.by = AttentionStep::By::Kernels;
+  attention.masked = true;
+  attention.mask = DType::bf16;
   attention.scale = 0.125;
   attention.batch = 2, attention.heads = 8, attention.kv_heads = 4;
   attention.queries = 3, attention.keys = 7, attention.size = 64;
   const AttentionStep same = AttentionStep::of(attention.numbers());
   EXPECT_EQ(same.numbers(), attention.numbers());
+  EXPECT_EQ(same.by, attention.by);
+  EXPECT_EQ(same.masked, attention.masked);
+  EXPECT_EQ(same.mask, attention.mask);
   EXPECT_EQ(same.scale, 0.125);
   EXPECT_EQ(same.kv_heads, 4);
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backend/cuda/attention.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/driver.h"
 #include "backend/cuda/executable.h"
@@ -174,6 +175,10 @@ class CudaBackend final : public Backend {
       return {.taken = libraries_->has_cublas && product->k > 0 && takes_epilogue(*product)};
     const std::shared_ptr<Device> on = this->device(device);
     on->context().ensure_alive();
+    if (const auto* attention = std::get_if<plan::AttentionStep>(&step);
+        attention != nullptr && attention->by == plan::AttentionStep::By::Kernels) {
+      return attention_support(*attention, on->context().compute_capability());
+    }
     const ContextScope scope(on->context());
     const auto found = on->cudnn().call(step);
     if (found == nullptr) return {};

@@ -152,7 +152,9 @@ bool may_take(const ConvStep& s) {
   return (s.dtype == DType::f32 || size_of(s.dtype) == 2) &&
          (s.activation == plan::Activation::None || s.activation == plan::Activation::Relu);
 }
-bool may_take(const AttentionStep& s) { return size_of(s.dtype) == 2; }
+bool may_take(const AttentionStep& s) {
+  return s.by == AttentionStep::By::Library && !s.masked && size_of(s.dtype) == 2;
+}
 
 using Key = std::vector<std::int64_t>;
 Key key_of(const ConvStep& s) {

@@ -55,6 +55,7 @@ namespace volta::cuda {
   X(cuModuleLoadData)                  \
   X(cuModuleUnload)                    \
   X(cuModuleGetFunction)               \
+  X(cuFuncSetAttribute)                \
   X(cuLaunchKernel)                    \
   X(cuGraphInstantiate)                \
   X(cuGraphDestroy)                    \

@@ -17,6 +17,8 @@ namespace {
 
 // Far more than the planner uses in one kernel.
 constexpr std::size_t kMaxBuffers = 128;
+// The shared memory that any kernel may have; more must be asked for.
+constexpr unsigned kSharedBytes = 48 << 10;
 
 unsigned grid_size(std::int64_t blocks, const std::string& label) {
   if (blocks > std::numeric_limits<std::int32_t>::max()) {
@@ -108,7 +110,14 @@ void PreparedSteps::load(std::vector<Unloaded> unloaded) {
   for (Unloaded& kernel : unloaded) sources.push_back(std::move(kernel.source));
   const std::vector<Modules::Loaded> loaded = modules_.load(sources);
   for (std::size_t n = 0; n < unloaded.size(); ++n) {
-    std::get<Launch>(steps_[unloaded[n].step]).module = loaded[n];
+    auto& launch = std::get<Launch>(steps_[unloaded[n].step]);
+    launch.module = loaded[n];
+    if (launch.shared_bytes > kSharedBytes) {
+      context_.check(context_.driver().cuFuncSetAttribute(
+                         loaded[n]->function(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                         static_cast<int>(launch.shared_bytes)),
+                     "asking for shared memory");
+    }
     if (unloaded[n].program != nullptr) modules_.note(unloaded[n].program, loaded[n]);
   }
 }
@@ -129,6 +138,13 @@ void PreparedSteps::add(const plan::Step& step, Iterations iterations,
     for (SortLaunch& part : sort_launches(*sort, kernel::Dialect::Cuda)) {
       unloaded.push_back({steps_.size(), std::move(part.source), nullptr});
       steps_.emplace_back(lay_out(part, sort->label));
+    }
+  } else if (const auto* attention = std::get_if<plan::AttentionStep>(&step);
+             attention != nullptr && attention->by == plan::AttentionStep::By::Kernels) {
+    for (const AttentionLaunch& part :
+         attention_launches(*attention, context_.compute_capability())) {
+      unloaded.push_back({steps_.size(), part.variant.source(), nullptr});
+      steps_.emplace_back(lay_out(part, attention->label));
     }
   } else {
     steps_.emplace_back(CudnnStep{step, cudnn_.checked_call(step)});
@@ -175,6 +191,17 @@ PreparedSteps::Launch PreparedSteps::lay_out(const plan::KernelStep& step, Itera
 PreparedSteps::Launch PreparedSteps::lay_out(const SortLaunch& part, const std::string& label) {
   Launch launch;
   launch.threads = static_cast<unsigned>(part.threads);
+  launch.blocks = grid_size(part.blocks, label);
+  launch.buffers = part.buffers;
+  launch.ints = pack(part.ints, true, label);
+  return launch;
+}
+
+PreparedSteps::Launch PreparedSteps::lay_out(const AttentionLaunch& part,
+                                             const std::string& label) {
+  Launch launch;
+  launch.threads = static_cast<unsigned>(part.variant.tile.warps * 32);
+  launch.shared_bytes = part.variant.shared_bytes();
   launch.blocks = grid_size(part.blocks, label);
   launch.buffers = part.buffers;
   launch.ints = pack(part.ints, true, label);
@@ -302,8 +329,8 @@ void PreparedSteps::issue_launch(const Launch& launch, const Bound& bound,
   // The driver only reads the parameters, so the cast is safe.
   if (!launch.ints.empty()) parameters[count] = const_cast<std::byte*>(launch.ints.data());
   context_.check(context_.driver().cuLaunchKernel(launch.module->function(), launch.blocks, 1, 1,
-                                                  launch.threads, 1, 1, 0, place.stream,
-                                                  parameters.data(), nullptr),
+                                                  launch.threads, 1, 1, launch.shared_bytes,
+                                                  place.stream, parameters.data(), nullptr),
                  "launching a kernel");
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/common/sort_launches.h"
+#include "backend/cuda/attention.h"
 #include "backend/cuda/bound.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/cudnn.h"
@@ -41,7 +42,7 @@ class PreparedSteps {
   void fill_tables(const Bound& bound, std::vector<std::uint64_t>& words) const;
 
   std::size_t size() const { return order_.size(); }
-  // The plan's step number of each prepared step; a sort has several.
+  // The plan's step number of each prepared step; a sort has several, and attention.
   std::span<const std::uint32_t> numbers() const { return numbers_; }
   // Enqueues all iterations of a loop.
   void issue(std::size_t step, const Bound& bound, const LaunchPlace& place) const;
@@ -61,6 +62,7 @@ class PreparedSteps {
   struct Launch {
     Modules::Loaded module;
     unsigned blocks = 0, threads = 0;  // 0 blocks: nothing to do
+    unsigned shared_bytes = 0;         // of memory that the blocks share
     bool horizontal = false, has_args = false, has_error = false;
     std::vector<plan::BufferRef> buffers;
     std::uint32_t first_arg = 0;
@@ -108,6 +110,7 @@ class PreparedSteps {
   // Prepares a launch without its module.
   Launch lay_out(const plan::KernelStep& step, Iterations iterations);
   static Launch lay_out(const SortLaunch& part, const std::string& label);
+  static Launch lay_out(const AttentionLaunch& part, const std::string& label);
   // Compiles the generic lowering of a product unless that is done already.
   void lower(ProductStep& product);
   void count_work();

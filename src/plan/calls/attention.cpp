@@ -90,6 +90,27 @@ class Host {
     return s_.causal ? std::min(s_.keys, query + 1) : s_.keys;
   }
 
+  // Scales a row of scores and applies the mask.
+  void finish(float* scores, std::int64_t count, std::int64_t batch, std::int64_t head,
+              std::int64_t query) const {
+    const auto scale = static_cast<float>(s_.scale);
+    for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale;
+    if (!s_.masked) return;
+    const AttentionStep::Operand& mask = s_.reads.back();
+    for (std::int64_t j = 0; j < count; ++j) {
+      const std::int64_t at = mask.offset + batch * mask.strides[0] + head * mask.strides[1] +
+                              query * mask.strides[2] + j * mask.strides[3];
+      float term = 0;
+      convert(reads_.back() + at * static_cast<std::int64_t>(size_of(s_.mask)), s_.mask, &term,
+              DType::f32, 1);
+      if (s_.mask != DType::boolean) {
+        scores[j] += term;
+      } else if (term == 0) {
+        scores[j] = -std::numeric_limits<float>::infinity();
+      }
+    }
+  }
+
   Matrix read(std::size_t operand, std::int64_t batch, std::int64_t head,
               std::int64_t length) const {
     const AttentionStep::Operand& from = s_.reads[operand];
@@ -137,10 +158,11 @@ class Host {
     for (std::int64_t i = 0; i < s_.queries; ++i) {
       const std::int64_t count = seen(i);
       multiply(q.row(i), keys.k_turned, count, row.data());
-      float top = -std::numeric_limits<float>::infinity();
-      for (std::int64_t j = 0; j < count; ++j) {
-        row[static_cast<std::size_t>(j)] *= static_cast<float>(s_.scale);
-        top = std::max(top, row[static_cast<std::size_t>(j)]);
+      finish(row.data(), count, batch, head, i);
+      const float top = *std::max_element(row.begin(), row.begin() + count);
+      if (top == -std::numeric_limits<float>::infinity()) {  // the query sees no key
+        logs[static_cast<std::size_t>(i)] = -top;
+        continue;
       }
       double sum = 0;
       for (std::int64_t j = 0; j < count; ++j) {
@@ -171,6 +193,7 @@ class Host {
     for (std::int64_t i = 0; i < s_.queries; ++i) {
       const std::int64_t count = seen(i);
       multiply(q.row(i), keys.k_turned, count, scores.data());
+      finish(scores.data(), count, batch, head, i);
       multiply(g.row(i), keys.v_turned, count, gains.data());
       // The softmax gradient subtracts the weighted sum of a row's gains from each of them.
       double together = 0;
@@ -179,7 +202,7 @@ class Host {
       const float log = read_log(batch, head, i);
       for (std::int64_t j = 0; j < count; ++j) {
         const auto n = static_cast<std::size_t>(j);
-        const float weight = std::exp(scores[n] * scale - log);
+        const float weight = std::exp(scores[n] - log);
         const float slope = weight * (gains[n] - static_cast<float>(together)) * scale;
         add(dv.row(j), weight, g.row(i), s_.size);
         add(dk.row(j), slope, q.row(i), s_.size);
@@ -198,6 +221,11 @@ class Host {
 
 // The attributes of a value: the numbers of the step, and the workspace size of the library.
 constexpr std::size_t kNumbers = std::tuple_size_v<AttentionStep::Numbers>;
+// Among the numbers of AttentionStep::numbers: heads_first, and the sizes that may be open, batch
+// to keys.
+constexpr std::size_t kHeadsFirst = 3, kBatch = 6;
+constexpr std::size_t kOpen = 5;
+constexpr std::size_t kAxes = std::tuple_size_v<decltype(AttentionStep::Operand::strides)>;
 
 class AttentionKind final : public Call {
  public:
@@ -209,26 +237,57 @@ class AttentionKind final : public Call {
     CallDraft draft;
     AttentionStep step = attention_of(value);
     step.label = value.label;
+    const bool by_library = step.by == AttentionStep::By::Library;
+    const std::span open = std::span(value.attrs).subspan(kBatch, kOpen);
+    if (!by_library) draft.sizes.assign(open.begin(), open.end());
     for (const ValueId in : value.in) {
       if (in.is_none()) break;
       const StridedView view = strided_view(plan, in);
-      AttentionStep::Operand operand;
-      operand.offset = view.offset;
-      std::copy_n(view.strides.begin(), std::min<std::size_t>(4, view.strides.size()),
-                  operand.strides.begin());
-      step.reads.push_back(operand);
+      step.reads.emplace_back();
       draft.reads.push_back(view.base);
+      if (view.base < 0) continue;
+      const Shape& shape = plan.values[static_cast<std::size_t>(static_cast<int>(in))].shape;
+      const bool is_mask = step.masked && step.reads.size() == operand_count(step);
+      std::array<Extent, kAxes> strides{};
+      for (int axis = 0; axis < shape.rank(); ++axis) {
+        // A mask is broadcast along its axes of one element.
+        const bool repeated = is_mask && shape[axis] == 1;
+        strides[static_cast<std::size_t>(axis)] =
+            repeated ? Extent(0) : view.strides[static_cast<std::size_t>(axis)];
+      }
+      draft.sizes.push_back(view.offset);
+      draft.sizes.insert(draft.sizes.end(), strides.begin(), strides.end());
     }
-    draft.scratch_bytes = step.workspace_bytes;
     draft.step = std::move(step);
+    if (by_library) {
+      // A library's graph is made for these strides.
+      set_operands(draft.step, fixed(draft.sizes));
+      draft.sizes.clear();
+      draft.scratch_bytes = std::get<AttentionStep>(draft.step).workspace_bytes;
+    } else {
+      resize(draft.step, hints(draft.sizes));
+      if (step.gradient) draft.scratch_bytes = open[0] * open[1] * open[3] * sizeof(float);
+    }
     return draft;
+  }
+
+  bool resize(Step& step, std::span<const std::int64_t> sizes) const override {
+    auto& a = std::get<AttentionStep>(step);
+    a.batch = sizes[0];
+    a.heads = sizes[1];
+    a.kv_heads = sizes[2];
+    a.queries = sizes[3];
+    a.keys = sizes[4];
+    set_operands(step, sizes.subspan(kOpen));
+    return true;
   }
 
   CallText text(const Step& step) const override {
     const auto& a = std::get<AttentionStep>(step);
-    return {fmt::format("{} {} of {} keys{}", a.label,
-                        to_string(volta::Shape{a.batch, a.heads, a.queries, a.size}), a.keys,
-                        a.causal ? ", causal" : "")};
+    return {.what = fmt::format("{} {} of {} keys{}{}", a.label,
+                                to_string(volta::Shape{a.batch, a.heads, a.queries, a.size}),
+                                a.keys, a.causal ? ", causal" : "", a.masked ? ", masked" : ""),
+            .schedule = a.by == AttentionStep::By::Library ? "library" : "own kernels"};
   }
 
   StepCost cost(const Step& step, std::span<const CallBuffer> reads,
@@ -260,6 +319,19 @@ class AttentionKind final : public Call {
       attend(step, reads, writes);
     };
   }
+
+ private:
+  static std::size_t operand_count(const AttentionStep& step) {
+    return (step.gradient ? 6u : 3u) + (step.masked ? 1u : 0u);
+  }
+  // Sets where the operands lie: for each of them an offset and strides.
+  static void set_operands(Step& step, std::span<const std::int64_t> numbers) {
+    for (AttentionStep::Operand& operand : std::get<AttentionStep>(step).reads) {
+      operand.offset = numbers[0];
+      std::copy_n(numbers.begin() + 1, kAxes, operand.strides.begin());
+      numbers = numbers.subspan(1 + kAxes);
+    }
+  }
 };
 
 }  // namespace
@@ -277,43 +349,60 @@ const Call& attention_call() {
 bool is_attention(const Value& value) { return value.call == &attention_call(); }
 
 AttentionStep attention_of(const Value& value) {
-  const std::vector<std::int64_t> attrs(value.attrs.begin(), value.attrs.end());
+  const std::vector<std::int64_t> attrs = hints(value.attrs);
   AttentionStep step = AttentionStep::of(std::span(attrs).first<kNumbers>());
   step.workspace_bytes = static_cast<std::uint64_t>(attrs[kNumbers]);
   return step;
 }
 
-void set_attention(Value& value, const AttentionStep& step) {
-  const AttentionStep::Numbers numbers = step.numbers();
-  value.attrs.assign(numbers.begin(), numbers.end());
-  value.attrs.push_back(static_cast<std::int64_t>(step.workspace_bytes));
+void set_heads_first(Value& value, unsigned heads_first, std::uint64_t workspace_bytes) {
+  value.attrs[kHeadsFirst] = heads_first;
+  value.attrs[kNumbers] = static_cast<std::int64_t>(workspace_bytes);
 }
 
-std::vector<Expr> attention(Lowering& lowering, AttentionStep step,
+std::vector<Expr> attention(Lowering& lowering, AttentionStep step, const AttentionExtents& sizes,
                             std::span<const Expr> operands) {
   step.dtype = operands[0].dtype();
+  step.batch = sizes.batch.hint();
+  step.heads = sizes.heads.hint();
+  step.kv_heads = sizes.kv_heads.hint();
+  step.queries = sizes.queries.hint();
+  step.keys = sizes.keys.hint();
   const DeviceEntry& device = lowering.device();
-  const CallSupport support = device.backend.takes(device.index, step);
+  const Extent open[kOpen] = {sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys};
+  const bool closed =
+      std::none_of(std::begin(open), std::end(open), [](Extent size) { return size.is_open(); });
+  // A library would have to be made ready for each size, for as long as hundreds of steps take.
+  CallSupport support;
+  if (closed && !step.masked) support = device.backend.takes(device.index, step);
+  if (!support.taken) {
+    step.by = AttentionStep::By::Kernels;
+    support = device.backend.takes(device.index, step);
+  }
   if (!support.taken) return {};
-  step.workspace_bytes = support.workspace_bytes;
-  const auto like = [&](std::int64_t length, std::int64_t heads) {
-    return Shape{step.batch, length, heads, step.size};
+  const auto like = [&](Extent length, Extent heads) {
+    return Shape{sizes.batch, length, heads, step.size};
   };
   Value first{.kind = ValueKind::Call, .dtype = step.dtype};
   first.call = &attention_call();
-  first.shape = like(step.queries, step.heads);
-  for (std::size_t i = 0; i < operands.size(); ++i) first.in[i] = operands[i].id;
-  set_attention(first, step);
+  first.shape = like(sizes.queries, sizes.heads);
+  std::vector<ValueId> in;
+  for (const Expr operand : operands) in.push_back(operand.id);
+  first.in = Operands(std::move(in));
+  const AttentionStep::Numbers numbers = step.numbers();
+  first.attrs.assign(numbers.begin(), numbers.end());
+  std::copy(std::begin(open), std::end(open), first.attrs.begin() + kBatch);
+  first.attrs.push_back(static_cast<std::int64_t>(support.workspace_bytes));
   std::vector<Expr> results{lowering.insert(std::move(first))};
   const auto add = [&](DType dtype, const Shape& shape) {
     results.push_back(
         further_result(lowering, results.front(), static_cast<int>(results.size()), dtype, shape));
   };
   if (step.gradient) {
-    add(step.dtype, like(step.keys, step.kv_heads));
-    add(step.dtype, like(step.keys, step.kv_heads));
+    add(step.dtype, like(sizes.keys, sizes.kv_heads));
+    add(step.dtype, like(sizes.keys, sizes.kv_heads));
   } else {
-    add(DType::f32, {step.batch, step.heads, step.queries});
+    add(DType::f32, {sizes.batch, sizes.heads, sizes.queries});
   }
   return results;
 }

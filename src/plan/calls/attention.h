@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,14 +15,22 @@ namespace volta::plan {
 const Call& attention_call();
 bool is_attention(const Value& value);
 
-// Lowers attention to a call of the device's library, with operands as AttentionStep says. Returns
-// the results in order; none if the device has no library for the step.
-std::vector<Expr> attention(Lowering& lowering, AttentionStep step, std::span<const Expr> operands);
+// The sizes of attention that may be open where kernels run it.
+struct AttentionExtents {
+  Extent batch, heads, kv_heads, queries, keys;
+};
 
-// The step that a value stands for, without buffers and label.
+// Lowers attention to a call with operands as AttentionStep says: of the device's library if all
+// sizes are numbers and there is no mask, else of kernels that take any sizes. `step` says
+// everything but the sizes, the head size included. Returns the results in order; none if the
+// device has neither for the step.
+std::vector<Expr> attention(Lowering& lowering, AttentionStep step, const AttentionExtents& sizes,
+                            std::span<const Expr> operands);
+
+// The step that a value stands for at the sizes of planning, without buffers and label.
 AttentionStep attention_of(const Value& value);
-// Stores the step in the value's attributes.
-void set_attention(Value& value, const AttentionStep& step);
+// Changes which results are written with heads first, and the workspace of the library.
+void set_heads_first(Value& value, unsigned heads_first, std::uint64_t workspace_bytes);
 
 // Computes the step in f32 on the host. `reads` and `writes` are the memory of its operands and
 // results, in the order of the step. Rows of scores are computed one at a time; the matrix is never

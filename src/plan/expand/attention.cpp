@@ -121,22 +121,25 @@ class Attention {
     return l.shrink(x, start, x.shape().with(2, block.rows));
   }
 
-  // Returns the results of a library call; none if the library does not support the operation.
-  std::vector<Expr> by_library(bool gradient, std::span<const Expr> operands) const {
-    const bool plain = !spec.masked && !spec.dropped && sizes.d == sizes.dv;
-    if (!plain || size_of(q.dtype()) != 2) return {};
+  // Returns the results of one call for the whole operation; none if the device has none for it.
+  std::vector<Expr> as_call(bool gradient, std::vector<Expr> operands) const {
+    if (spec.dropped || sizes.d != sizes.dv || size_of(q.dtype()) != 2) return {};
     plan::AttentionStep step;
     step.gradient = gradient;
     step.deterministic = spec.deterministic;
     step.causal = spec.causal;
     step.scale = spec.scale;
-    step.batch = sizes.batch;
-    step.heads = sizes.heads;
-    step.kv_heads = sizes.kv_heads;
-    step.queries = sizes.t;
-    step.keys = sizes.s;
-    step.size = sizes.d;
-    return plan::attention(l, step, operands);
+    step.size = sizes.d.hint();
+    if (spec.masked) {
+      operands.push_back(l.stored_in(AttentionSpec::kMask));
+      step.masked = true;
+      step.mask = operands.back().dtype();
+    }
+    const plan::AttentionExtents extents{sizes.batch, sizes.heads, sizes.kv_heads, sizes.t,
+                                         sizes.s};
+    std::vector<Expr> results = plan::attention(l, step, extents, operands);
+    if (!results.empty()) sizes.d.fixed();
+    return results;
   }
   // Permutes [batch, length, heads, size] to [batch, heads, length, size].
   Expr heads_second(Expr x) const {
@@ -217,8 +220,7 @@ void attention(Lowering& l) {
     l.out(1, a.filled(kInfinity, {s.batch, s.heads, s.t}));
     return;
   }
-  const Expr operands[] = {a.q, a.k, a.v};
-  if (const std::vector<Expr> results = a.by_library(false, operands); !results.empty()) {
+  if (const std::vector<Expr> results = a.as_call(false, {a.q, a.k, a.v}); !results.empty()) {
     l.out(0, a.heads_second(results[0]));
     l.out(1, results[1]);
     return;
@@ -263,8 +265,9 @@ void attention_grad(Lowering& l) {
     dk = a.filled(0, a.k.shape());
     dv = a.filled(0, a.v.shape());
     if (masked) dmask = a.filled(0, mask);
-  } else if (const std::vector<Expr> results = a.by_library(
-                 true, std::vector<Expr>{a.q, a.k, a.v, l.stored_in(first), g, l.in(first + 1)});
+  } else if (const std::vector<Expr> results =
+                 masked ? std::vector<Expr>()
+                        : a.as_call(true, {a.q, a.k, a.v, l.stored_in(first), g, l.in(first + 1)});
              !results.empty()) {
     dq = a.heads_second(results[0]);
     dk = a.heads_second(results[1]);

@@ -86,12 +86,8 @@ void turn_attentions(Graph& graph) {
   rebuild(graph, [&](Rebuild& all, ValueId id, Value v) {
     if (v.kind == ValueKind::Permute && turned.result[all.before[id].in[0]])
       return Expr{&all.builder, v.in[0]};
-    if (turned.heads_first[id] != 0) {
-      AttentionStep step = attention_of(v);
-      step.workspace_bytes = turned.workspace[id];
-      step.heads_first = static_cast<unsigned>(turned.heads_first[id]);
-      set_attention(v, step);
-    }
+    if (turned.heads_first[id] != 0)
+      set_heads_first(v, static_cast<unsigned>(turned.heads_first[id]), turned.workspace[id]);
     if (turned.result[id]) v.shape = {v.shape[0], v.shape[2], v.shape[1], v.shape[3]};
     return all.builder.insert(std::move(v));
   });
