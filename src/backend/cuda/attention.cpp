@@ -46,14 +46,14 @@ AttentionTile tile_of(Kernel kernel, int size, bool much) {
       }
       return {.warps = 4, .tiles = 1, .block = 32, .step = 32};
     case Kernel::QueriesGradient:
-      if (size <= 64) return {.warps = 4, .tiles = 2, .block = 64, .step = 32};
+      if (size <= 64) return {.warps = 4, .tiles = 1, .block = 64, .step = 32};
       if (size <= 128 && much) return {.warps = 4, .tiles = 2, .block = 32, .step = 32};
       if (size <= 128) return {.warps = 4, .tiles = 1, .block = 32, .step = 32};
       if (much) return {.warps = 4, .tiles = 1, .block = 32, .step = 32};
       return {.warps = 2, .tiles = 1, .block = 16, .step = 16};
     case Kernel::KeysGradient:
       if (size <= 64) return {.warps = 4, .tiles = 2, .block = 64, .step = 32};
-      if (size <= 128 && much) return {.warps = 8, .tiles = 1, .block = 64, .step = 64};
+      if (size <= 128 && much) return {.warps = 4, .tiles = 1, .block = 64, .step = 64};
       if (size <= 128) return {.warps = 4, .tiles = 1, .block = 32, .step = 32};
       if (much) return {.warps = 4, .tiles = 1, .block = 32, .step = 32, .parts = 2};
       return {.warps = 2, .tiles = 1, .block = 16, .step = 16, .parts = 2};

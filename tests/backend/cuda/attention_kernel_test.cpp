@@ -108,16 +108,18 @@ bool runs_as(const Body& body) {
 void run_body(const Body& body) {
   const bool ran = runs_as<Emulated<32, 4, 2, 64, 64, 1>>(body) ||
                    runs_as<Emulated<32, 4, 2, 64, 32, 1>>(body) ||
+                   runs_as<Emulated<32, 4, 1, 64, 32, 1>>(body) ||
                    runs_as<Emulated<64, 4, 2, 64, 64, 1>>(body) ||
                    runs_as<Emulated<64, 4, 2, 64, 32, 1>>(body) ||
+                   runs_as<Emulated<64, 4, 1, 64, 32, 1>>(body) ||
                    runs_as<Emulated<96, 4, 2, 64, 64, 1>>(body) ||
                    runs_as<Emulated<96, 4, 2, 32, 32, 1>>(body) ||
                    runs_as<Emulated<96, 4, 1, 32, 32, 1>>(body) ||
-                   runs_as<Emulated<96, 8, 1, 64, 64, 1>>(body) ||
+                   runs_as<Emulated<96, 4, 1, 64, 64, 1>>(body) ||
                    runs_as<Emulated<128, 4, 2, 64, 64, 1>>(body) ||
                    runs_as<Emulated<128, 4, 2, 32, 32, 1>>(body) ||
                    runs_as<Emulated<128, 4, 1, 32, 32, 1>>(body) ||
-                   runs_as<Emulated<128, 8, 1, 64, 64, 1>>(body) ||
+                   runs_as<Emulated<128, 4, 1, 64, 64, 1>>(body) ||
                    runs_as<Emulated<192, 4, 1, 32, 32, 1>>(body) ||
                    runs_as<Emulated<192, 4, 1, 32, 32, 2>>(body) ||
                    runs_as<Emulated<192, 2, 1, 16, 16, 1>>(body) ||
