@@ -1,5 +1,5 @@
-// The test program: GoogleTest's main with --device, a temporary folder of its own, and a list of the
-// failed tests at the end.
+// The test program: GoogleTest's main with --device, a temporary folder of its own, and a list of
+// the failed tests at the end.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -39,9 +39,9 @@ class FailureSummary : public testing::EmptyTestEventListener {
   std::vector<std::string> failures_;
 };
 
-// The folder that testing::TempDir() names while it exists. Several test programs run at the same time,
-// and tests give their files fixed names. A process that a test starts makes its folder in its parent's,
-// where it is removed even if the process is killed.
+// The folder that testing::TempDir() names while it exists. Several test programs run at the same
+// time, and tests give their files fixed names. A process that a test starts makes its folder in
+// its parent's, where it is removed even if the process is killed.
 class TemporaryFolder : public testing::Environment {
  public:
   TemporaryFolder() {
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "--device=", 9) == 0) device_name = argv[i] + 9;
   }
   testing::UnitTest::GetInstance()->listeners().Append(new FailureSummary);  // GoogleTest frees it
-  testing::AddGlobalTestEnvironment(new TemporaryFolder);  // GoogleTest frees it
+  testing::AddGlobalTestEnvironment(new TemporaryFolder);                    // GoogleTest frees it
   std::printf("device: %s\n", device_name.c_str());
   return RUN_ALL_TESTS();
 }
