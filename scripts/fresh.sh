@@ -6,7 +6,7 @@
 set -euo pipefail
 
 suite=bookworm
-demo_limit_s=600 # on two cores, with no cache of compiled files
+demo_limit_s=300 # on two cores, with no cache of compiled files
 repository=$(cd "$(dirname "$0")/.." && pwd)
 
 if [[ $(id -u) -ne 0 ]] || ! command -v debootstrap >/dev/null; then
