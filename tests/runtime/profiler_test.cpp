@@ -144,8 +144,9 @@ TEST(Profiler, RowsSayWhatExplainSays) {
     EXPECT_EQ(row.bytes, step->second.bytes_read + step->second.bytes_written);
     EXPECT_EQ(row.operations, step->second.operations);
     // Where explain() knows no figures of the device, the profiler measures them.
-    const bool has_figures = step->second.seconds > 0;
-    if (has_figures) EXPECT_EQ(row.memory_bound, step->second.memory_bound);
+    if (step->second.seconds > 0) {
+      EXPECT_EQ(row.memory_bound, step->second.memory_bound);
+    }
     EXPECT_GT(row.peak_share, 0);  // from figures of the driver, or measured
   }
   EXPECT_EQ(found, told.size());

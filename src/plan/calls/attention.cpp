@@ -237,7 +237,7 @@ class AttentionKind final : public Call {
     CallDraft draft;
     AttentionStep step = attention_of(value);
     step.label = value.label;
-    const bool by_library = step.by == AttentionStep::By::Library;
+    const bool by_library = step.by == AttentionStep::By::Library, gradient = step.gradient;
     const std::span open = std::span(value.attrs).subspan(kBatch, kOpen);
     if (!by_library) draft.sizes.assign(open.begin(), open.end());
     for (const ValueId in : value.in) {
@@ -266,7 +266,7 @@ class AttentionKind final : public Call {
       draft.scratch_bytes = std::get<AttentionStep>(draft.step).workspace_bytes;
     } else {
       resize(draft.step, hints(draft.sizes));
-      if (step.gradient) draft.scratch_bytes = open[0] * open[1] * open[3] * sizeof(float);
+      if (gradient) draft.scratch_bytes = open[0] * open[1] * open[3] * sizeof(float);
     }
     return draft;
   }
