@@ -22,11 +22,30 @@ struct Module::Call::Calls {
   std::vector<const Module*> open;  // outermost first
   std::vector<Left> left;           // innermost first
 
+  // This thread's. Destructors of static objects, and of the thread's other objects, may call
+  // modules when the thread's first one is gone; the second one is never destroyed.
   static Calls& here() {
-    static thread_local Calls calls;
-    return calls;
+    if (first_is_gone_) {
+      if (second_ == nullptr) second_ = new Calls;
+      return *second_;
+    }
+    struct First : Calls {
+      First() = default;
+      ~First() { first_is_gone_ = true; }
+      First(const First&) = delete;
+      First& operator=(const First&) = delete;
+    };
+    static thread_local First first;
+    return first;
   }
+
+ private:
+  // Trivial, so their memory is valid for as long as the thread runs.
+  static constinit thread_local bool first_is_gone_;
+  static constinit thread_local Calls* second_;
 };
+constinit thread_local bool Module::Call::Calls::first_is_gone_ = false;
+constinit thread_local Module::Call::Calls* Module::Call::Calls::second_ = nullptr;
 
 Module::Call::Call(const Module& module, SourceLocation place) : module_(module), place_(place) {
   std::vector<const Module*>& open = Calls::here().open;

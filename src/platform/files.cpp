@@ -51,15 +51,27 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+namespace {
+// The size of an open file now. Truncating a file sets its size, then zeroes what lies behind it,
+// so a read beside that may return zeros: what was read counts only if the file still has it.
+std::uint64_t size_now(int file, const std::string& path) {
+  struct stat status{};
+  if (::fstat(file, &status) != 0) throw_file_error(path, "read", errno);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+}  // namespace
+
 void MappedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_file_error(path_, "read", errno);
-    if (got == 0) throw IoError(path_ + ": cannot read: it was shortened meanwhile");
+    if (got == 0) break;
     offset += static_cast<std::uint64_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));
   }
+  if (!to.empty() || size_now(fd_, path_) < offset)
+    throw IoError(path_ + ": cannot read: it was shortened meanwhile");
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
@@ -80,7 +92,7 @@ std::string first_bytes(const RegularFile& file, const std::string& path, std::s
     if (got == 0) break;  // shortened meanwhile
     done += static_cast<std::size_t>(got);
   }
-  content.resize(done);
+  content.resize(std::min<std::uint64_t>(done, size_now(file.get(), path)));
   return content;
 }
 }  // namespace

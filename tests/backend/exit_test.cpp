@@ -88,5 +88,33 @@ TEST_F(ExitDeathTest, WhatAStaticDestructorEvaluatesIsComputed) {
   }
 }
 
+// A module that is called when the thread's own objects, and perhaps all static ones, are gone.
+struct CalledLast {
+  nn::Linear layer{2, 1};
+  ~CalledLast() {
+    const Tensor x = ones({3, 2});
+    if (!(layer(x).sum().item() == layer(x).sum().item())) std::_Exit(3);
+    std::_Exit(42);
+  }
+};
+
+[[noreturn]] void call_a_module_at_the_end(bool in_a_thread) {
+  if (in_a_thread) {
+    std::thread([] {
+      thread_local CalledLast last;
+      last.layer(ones({3, 2})).eval();  // the thread's record of calls is made after `last`
+    }).join();
+  } else {
+    static CalledLast last;
+    last.layer(ones({3, 2})).eval();
+  }
+  std::exit(5);
+}
+
+TEST_F(ExitDeathTest, ModulesCanBeCalledAtTheEnd) {
+  for (const bool in_a_thread : {false, true})
+    EXPECT_EXIT(call_a_module_at_the_end(in_a_thread), testing::ExitedWithCode(42), "");
+}
+
 }  // namespace
 }  // namespace volta
