@@ -12,6 +12,16 @@
 
 namespace volta::nn {
 
+namespace {
+// This thread's Calls. A pointer is trivial, so its memory is valid for as long as the thread runs.
+constinit thread_local void* calls_of_thread = nullptr;
+
+struct AtThreadEnd {
+  void (*run)();
+  ~AtThreadEnd() { run(); }
+};
+}  // namespace
+
 struct Module::Call::Calls {
   // A module that an error has left, and the number of calls around it.
   struct Left {
@@ -22,30 +32,17 @@ struct Module::Call::Calls {
   std::vector<const Module*> open;  // outermost first
   std::vector<Left> left;           // innermost first
 
-  // This thread's. Destructors of static objects, and of the thread's other objects, may call
-  // modules when the thread's first one is gone; the second one is never destroyed.
+  // Destructors of static objects, and of the thread's other objects, may call modules after the
+  // thread's record was destroyed. It is then made again and never destroyed.
   static Calls& here() {
-    if (first_is_gone_) {
-      if (second_ == nullptr) second_ = new Calls;
-      return *second_;
+    if (calls_of_thread == nullptr) {
+      calls_of_thread = new Calls;
+      static thread_local const AtThreadEnd end{
+          [] { delete static_cast<Calls*>(std::exchange(calls_of_thread, nullptr)); }};
     }
-    struct First : Calls {
-      First() = default;
-      ~First() { first_is_gone_ = true; }
-      First(const First&) = delete;
-      First& operator=(const First&) = delete;
-    };
-    static thread_local First first;
-    return first;
+    return *static_cast<Calls*>(calls_of_thread);
   }
-
- private:
-  // Trivial, so their memory is valid for as long as the thread runs.
-  static constinit thread_local bool first_is_gone_;
-  static constinit thread_local Calls* second_;
 };
-constinit thread_local bool Module::Call::Calls::first_is_gone_ = false;
-constinit thread_local Module::Call::Calls* Module::Call::Calls::second_ = nullptr;
 
 Module::Call::Call(const Module& module, SourceLocation place) : module_(module), place_(place) {
   std::vector<const Module*>& open = Calls::here().open;
