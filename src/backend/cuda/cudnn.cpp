@@ -262,8 +262,8 @@ std::shared_ptr<CudnnCall> with_plan(std::shared_ptr<CudnnCall> call, std::int64
   return call;
 }
 
-// The graph of a step for a known engine, without asking the heuristics, which take 20 times as
-// long. Returns null if the engine does not take the step.
+// The graph of a step for a known engine, without asking the heuristics, which take most of the
+// time. Returns null if the engine does not take the step.
 std::shared_ptr<CudnnCall> call_by(const CudnnEngine& engine, cudnnHandle_t handle,
                                    const ConvStep& step) {
   auto call = std::make_shared<CudnnCall>();

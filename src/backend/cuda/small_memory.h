@@ -1,7 +1,7 @@
 // Small blocks of device memory and of page-locked host memory, for what a plan needs besides the
-// buffers of the pool: arguments, tables, error records. The driver takes up to a millisecond for
-// an allocation and waits for the device when it frees one, and every plan for a new size would
-// wait for that. So blocks are cut from chunks and used again.
+// buffers of the pool: arguments, tables, error records. The driver waits for the device when it
+// frees memory, and plans for new sizes are made and dropped all the time. So blocks are cut from
+// chunks and used again.
 #pragma once
 
 #include <algorithm>
